@@ -1,0 +1,84 @@
+%% @private
+%% Cipher suites in ssl's terms: "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256" as a map. Pure.
+-module(etls_cipher).
+
+-export([suite/1]).
+
+-export_type([suite/0]).
+
+-type suite() :: #{key_exchange := atom(), cipher := atom(), mac := atom(), prf := atom()}.
+
+%% Of an IANA name; {error, unknown} where a part of it is none that OpenSSL 3 has.
+-spec suite(binary()) -> {ok, suite()} | {error, unknown}.
+suite(<<"TLS_", Name/binary>>) ->
+    try
+        case string:split(string:lowercase(Name), "_with_") of
+            [KeyExchange, Rest] -> {ok, tls12(known(KeyExchange), parts(Rest))};
+            [Rest] -> {ok, tls13(parts(Rest))}
+        end
+    catch
+        throw:unknown -> {error, unknown}
+    end;
+suite(_) ->
+    {error, unknown}.
+
+parts(Rest) -> string:split(Rest, "_", trailing).
+
+tls13([Cipher, <<"sha", _/binary>> = Hash]) ->
+    #{key_exchange => any, cipher => known(Cipher), mac => aead, prf => known(Hash)};
+tls13([Prefix, Last]) ->
+    ccm(any, Prefix, Last).
+
+tls12(KeyExchange, [Cipher0, <<"sha", _/binary>> = Hash0]) ->
+    Cipher = known(Cipher0),
+    Hash = known(Hash0),
+    case is_aead(Cipher) of
+        true ->
+            #{key_exchange => KeyExchange, cipher => Cipher, mac => aead, prf => Hash};
+        false ->
+            #{
+                key_exchange => KeyExchange,
+                cipher => Cipher,
+                mac => Hash,
+                prf => prf(Hash, KeyExchange)
+            }
+    end;
+tls12(KeyExchange, [Prefix, Last]) ->
+    ccm(KeyExchange, Prefix, Last).
+
+%% CCM suites do not name their hash, which is SHA-256 (RFC 6655, 3).
+ccm(KeyExchange, Prefix, Last) ->
+    Cipher = known(<<Prefix/binary, $_, Last/binary>>),
+    is_aead(Cipher) orelse throw(unknown),
+    #{key_exchange => KeyExchange, cipher => Cipher, mac => aead, prf => sha256}.
+
+is_aead(Cipher) ->
+    lists:member(Cipher, [
+        aes_128_gcm, aes_256_gcm, aes_128_ccm, aes_256_ccm, aes_128_ccm_8, aes_256_ccm_8
+    ]) orelse
+        lists:member(Cipher, [
+            chacha20_poly1305, aria_128_gcm, aria_256_gcm, camellia_128_gcm, camellia_256_gcm
+        ]).
+
+%% As ssl tells it: the suites that came before TLS 1.2 use the version's own.
+prf(sha, _) -> default_prf;
+prf(sha256, KeyExchange) when KeyExchange =:= rsa; KeyExchange =:= dhe_rsa -> default_prf;
+prf(sha256, KeyExchange) when KeyExchange =:= dhe_dss -> default_prf;
+prf(sha256, KeyExchange) when KeyExchange =:= psk; KeyExchange =:= dhe_psk -> default_prf;
+prf(sha256, KeyExchange) when KeyExchange =:= rsa_psk -> default_prf;
+prf(sha384, KeyExchange) when KeyExchange =:= psk; KeyExchange =:= dhe_psk -> default_prf;
+prf(sha384, KeyExchange) when KeyExchange =:= rsa_psk -> default_prf;
+prf(Hash, _) -> Hash.
+
+known(Part) ->
+    case lists:search(fun(Name) -> atom_to_binary(Name) =:= Part end, names()) of
+        {value, Name} -> Name;
+        false -> throw(unknown)
+    end.
+
+names() ->
+    [sha, sha256, sha384, rsa, dhe_rsa, dhe_dss, dhe_psk, ecdhe_rsa, ecdhe_ecdsa, ecdhe_psk] ++
+        [psk, rsa_psk, srp_sha, srp_sha_rsa, srp_sha_dss, dh_anon, ecdh_anon] ++
+        [aes_128_cbc, aes_256_cbc, aes_128_gcm, aes_256_gcm, aes_128_ccm, aes_256_ccm] ++
+        [aes_128_ccm_8, aes_256_ccm_8, chacha20_poly1305, aria_128_gcm, aria_256_gcm, null] ++
+        [camellia_128_cbc, camellia_256_cbc, camellia_128_gcm, camellia_256_gcm].

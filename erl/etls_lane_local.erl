@@ -1,0 +1,88 @@
+%% @private
+%% A lane that is an AF_UNIX stream socket to the daemon, in the VM's own inet driver.
+-module(etls_lane_local).
+
+-behaviour(etls_lane).
+
+-export([open/3, send/2, set/2, arm/1, event/2, shutdown/1, close/1]).
+
+%% Messages per arming. One setopts per 16 reads of up to `buffer' bytes costs next to nothing, and
+%% keeps what may arrive after we stopped asking to 16 x 128 KiB.
+-define(PORTION, 16).
+
+%% Connecting to a local socket takes microseconds; a daemon that takes this long is stuck.
+-define(CONNECT_TIMEOUT, 5000).
+
+-spec open(term(), binary(), [etls_lane:option()]) -> {ok, gen_tcp:socket()} | {error, atom()}.
+open(Address, Token, Options) ->
+    % exit_on_close false: after the daemon's half-close we may still send.
+    Fixed = [
+        binary,
+        {active, false},
+        {packet, raw},
+        {exit_on_close, false},
+        {show_econnreset, true}
+    ],
+    case gen_tcp:connect(Address, 0, Fixed ++ Options, ?CONNECT_TIMEOUT) of
+        {ok, Lane} ->
+            case gen_tcp:send(Lane, Token) of
+                ok ->
+                    {ok, Lane};
+                {error, Reason} ->
+                    ok = close(Lane),
+                    {error, Reason}
+            end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+-spec send(gen_tcp:socket(), iodata()) -> ok | {error, atom()}.
+send(Lane, Data) ->
+    case gen_tcp:send(Lane, Data) of
+        ok -> ok;
+        {error, einval} -> {error, einval_or_closed(Lane)};
+        {error, timeout} -> {error, timeout};
+        {error, {timeout, _}} -> {error, timeout};
+        {error, Reason} when Reason =:= enomem; Reason =:= enobufs -> {error, Reason};
+        % epipe, econnreset, enotconn: one way or another it is not there any more.
+        {error, _} -> {error, closed}
+    end.
+
+%% inet answers einval for bad data and for a port that was closed this very moment.
+einval_or_closed(Lane) ->
+    case erlang:port_info(Lane, id) of
+        undefined -> closed;
+        _ -> einval
+    end.
+
+-spec set(gen_tcp:socket(), [etls_lane:option()]) -> ok | {error, atom()}.
+set(Lane, Options) ->
+    inet:setopts(Lane, Options).
+
+-spec arm(gen_tcp:socket()) -> ok | {error, atom()}.
+arm(Lane) ->
+    inet:setopts(Lane, [{active, ?PORTION}]).
+
+-spec event(gen_tcp:socket(), term()) -> etls_lane:event().
+event(Lane, {tcp, Lane, Data}) -> {data, Data};
+event(Lane, {tcp_passive, Lane}) -> unarmed;
+event(Lane, {tcp_closed, Lane}) -> eof;
+event(Lane, {tcp_error, Lane, _}) -> failed;
+event(Lane, {'EXIT', Lane, _}) -> eof;
+event(_Lane, _Message) -> unknown.
+
+-spec shutdown(gen_tcp:socket()) -> ok.
+shutdown(Lane) ->
+    % The driver sends what it has queued first. An error: it is closed already.
+    _ = gen_tcp:shutdown(Lane, write),
+    ok.
+
+-spec close(gen_tcp:socket()) -> ok.
+close(Lane) ->
+    % Not gen_tcp:close/1, which would wait here for the driver's queue; port_close flushes it too.
+    true = unlink(Lane),
+    try port_close(Lane) of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+/// Every bound of the daemon, in one place: its unit, why it is so, and what trips it.
+namespace etls::limits {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// One frame on the link, bytes. The largest honest frame carries a CA bundle (~250 KB); more is a broken peer.
+constexpr std::size_t frame_bytes = 16 * 1024 * 1024;
+
+/// Nesting of a term. The protocol's own deepest is 5.
+constexpr int term_depth = 32;
+
+/// An echoed `Id` or `Subject`, bytes encoded. A pid with a reference and a long node name takes ~200.
+constexpr std::size_t echoed_term_bytes = 1024;
+
+/// Frames waiting for a VM that does not read its port, bytes. A healthy VM leaves it at 0.
+constexpr std::size_t link_backlog_bytes = 64 * 1024 * 1024;
+
+/// Log lines told over the link per second; what is over is counted and told as one line.
+constexpr int log_lines_per_second = 200;
+
+/// Read at once from a TCP socket or lane, bytes. Larger reads did not pay (DESIGN.md, 2); held per I/O thread.
+constexpr std::size_t read_bytes = 256 * 1024;
+
+/// Read at once from a lane, bytes: half of the above, so that its ciphertext fits the TCP send buffer more often.
+constexpr std::size_t lane_read_bytes = 128 * 1024;
+
+/// Kernel buffer asked for each direction of a lane, bytes (the kernel caps it at net.core.wmem_max).
+constexpr int lane_buffer_bytes = 1024 * 1024;
+
+/// Lanes that have connected and not yet shown their token.
+constexpr std::size_t lanes_unproven = 4096;
+
+/// From connecting a lane to its token, and from a token told to its lane. Healthy: microseconds.
+constexpr seconds lane_attach_time{10};
+
+/// A graceful close that makes no progress for so long is given up, unless the VM says otherwise.
+constexpr milliseconds close_stall_time{30'000};
+
+/// After our FIN we read on for so long, so that what the peer has in flight does not turn our last bytes into a RST.
+constexpr milliseconds linger_time{2'000};
+
+/// From the end of the link to the end of the daemon: the time the connections have to say goodbye.
+constexpr milliseconds stop_time{600};
+
+/// Threads that resolve host names; a slow name server holds one each.
+constexpr std::size_t resolver_threads = 4;
+
+/// Pause of an acceptor that met a passing kernel error (no descriptors, no memory).
+constexpr milliseconds accept_pause{100};
+
+/// Kernel queue of lanes to accept.
+constexpr int lane_backlog = 4096;
+
+} // namespace etls::limits

@@ -1,0 +1,68 @@
+#include "cli/port_mode.hpp"
+
+#include "base/limits.hpp"
+#include "base/log.hpp"
+#include "control/controller.hpp"
+#include "link/port_link.hpp"
+#include "net/io_threads.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+namespace etls::cli {
+
+namespace {
+
+constexpr int failed_to_start = 3;
+constexpr int link_broken = 4;
+
+} // namespace
+
+int run_port(const settings& wish)
+{
+    // In this order, so that connections die before the loops they wait on.
+    net::io_threads threads{wish.threads};
+    boost::asio::io_context loop{1};
+    link::port_link link{loop, STDIN_FILENO, STDOUT_FILENO};
+    const auto controller = std::make_shared<control::controller>(loop, threads, link);
+    if (const auto opened = controller->open(); !opened) {
+        const auto* ec = std::get_if<boost::system::error_code>(&opened.error());
+        std::cerr << "etlsd: no lane socket: " << (ec != nullptr ? ec->message() : "?") << std::endl;
+        return failed_to_start;
+    }
+    log::set_sink([&link](log::level at, std::string line) { link.tell_log(at, std::move(line)); });
+
+    int status = 0;
+    boost::asio::signal_set signals{loop, SIGTERM, SIGINT};
+    const auto stop = [&] {
+        signals.cancel();
+        controller->stop([&] {
+            link.drain(limits::stop_time);
+            loop.stop();
+        });
+    };
+    signals.async_wait([&](const boost::system::error_code& ec, int) {
+        if (!ec)
+            stop();
+    });
+    controller->on_stop_request(stop);
+    link.run(controller, [&](link::port_link::end why) {
+        status = why == link::port_link::end::broken ? link_broken : 0;
+        stop();
+    });
+    loop.run();
+    threads.stop();
+    log::set_sink([](log::level at, const std::string& line) {
+        std::cerr << "etlsd " << log::name(at) << ": " << line << std::endl;
+    });
+    return status;
+}
+
+} // namespace etls::cli

@@ -1,0 +1,524 @@
+#include "conn/connection.hpp"
+
+#include "base/limits.hpp"
+#include "base/log.hpp"
+#include "net/sockets.hpp"
+
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace etls::conn {
+
+namespace {
+
+using step = flow::step;
+
+/// A lane's preface has been read by then, so its buffers may change; both are hints that the kernel may cap.
+void enlarge_buffers(int lane)
+{
+    const int bytes = limits::lane_buffer_bytes;
+    ::setsockopt(lane, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+failure transport_failure(const boost::system::error_code& ec)
+{
+    return failure{ec};
+}
+
+} // namespace
+
+void traffic::add(std::size_t bytes) noexcept
+{
+    const auto amount = static_cast<std::uint64_t>(bytes);
+    octets += amount;
+    ++count;
+    max = std::max(max, amount);
+    const double off = std::abs(static_cast<double>(amount) - static_cast<double>(average()));
+    deviation += (off - deviation) / static_cast<double>(count);
+}
+
+connection::connection(connection_id id, net::io_thread& thread, net::unique_fd tcp,
+                       std::shared_ptr<const tls::context> context, tls::session_options options,
+                       std::weak_ptr<observer> who)
+    : id_{id}, thread_{thread}, observer_{std::move(who)}, tcp_{thread.context(), std::move(tcp)},
+      peer_{net::peer_name(tcp_.fd())}, local_{net::local_name(tcp_.fd())},
+      session_{std::move(context), std::move(options)}, stall_{limits::close_stall_time}
+{
+    thread_.load.fetch_add(1, std::memory_order_relaxed);
+}
+
+connection::~connection()
+{
+    thread_.load.fetch_sub(1, std::memory_order_relaxed);
+}
+
+template <class Work>
+void connection::on_thread(Work work)
+{
+    boost::asio::post(thread_.context(), [self = shared_from_this(), work = std::move(work)]() mutable {
+        work(*self);
+        self->advance();
+    });
+}
+
+// ---- asked for by the control thread
+
+void connection::start(bool handshake_at_once)
+{
+    on_thread([handshake_at_once](connection& self) {
+        if (handshake_at_once)
+            self.begin_handshake();
+    });
+}
+
+void connection::ask_handshake()
+{
+    on_thread([](connection& self) {
+        self.flow_.handshake_asked = true;
+        if (self.flow_.handshake == flow::handshake_phase::idle)
+            self.begin_handshake();
+    });
+}
+
+void connection::attach_lane(net::unique_fd lane)
+{
+    on_thread([lane = std::move(lane)](connection& self) mutable {
+        if (self.flow_.lane != flow::lane_phase::awaited)
+            return; // closed meanwhile; dropping the descriptor tells the VM
+        enlarge_buffers(lane.get());
+        self.lane_.emplace(self.thread_.context(), std::move(lane));
+        self.flow_.lane = flow::lane_phase::attached;
+        self.on_lane_writable();
+    });
+}
+
+void connection::close(flow::closing_mode mode, std::chrono::milliseconds stall)
+{
+    on_thread([mode, stall](connection& self) {
+        self.stall_ = stall;
+        const bool too_early = self.flow_.handshake != flow::handshake_phase::done;
+        self.flow_.closing = too_early ? flow::closing_mode::abort : std::max(self.flow_.closing, mode);
+        self.to_lane_.release();
+        self.flow_.to_lane = false;
+    });
+}
+
+void connection::wind_up(std::chrono::milliseconds stall)
+{
+    on_thread([stall](connection& self) {
+        self.stall_ = stall;
+        if (self.flow_.handshake != flow::handshake_phase::done)
+            self.flow_.closing = flow::closing_mode::abort;
+        else if (self.flow_.closing == flow::closing_mode::none)
+            self.flow_.closing = flow::closing_mode::graceful;
+        // A VM that lives on does not end its lanes: take what each holds now as its last.
+        if (self.flow_.lane == flow::lane_phase::attached)
+            ::shutdown(self.lane_->fd(), SHUT_RD);
+        else
+            self.flow_.lane_eof = true;
+    });
+}
+
+void connection::with_socket(std::function<void(int, net::family)> use)
+{
+    on_thread([use = std::move(use)](connection& self) {
+        use(self.tcp_.is_open() ? self.tcp_.fd() : -1, self.local_.kind());
+    });
+}
+
+void connection::with_counters(std::function<void(const counters&)> use)
+{
+    on_thread([use = std::move(use)](connection& self) {
+        self.counters_.pending = self.to_peer_.size();
+        use(self.counters_);
+    });
+}
+
+// ---- events
+
+void connection::begin_handshake()
+{
+    flow_.handshake = flow::handshake_phase::running;
+    auto& out = thread_.cipher;
+    const auto state = session_.start(out);
+    transmit(out);
+    session_is(state);
+}
+
+void connection::on_tcp_readable()
+{
+    if (!flow_.wanted().read_tcp)
+        return;
+    const auto input = thread_.input();
+    const auto n = ::recv(tcp_.fd(), input.data(), input.size(), 0);
+    if (n > 0) {
+        counters_.received.add(static_cast<std::size_t>(n));
+        if (flow_.handshake == flow::handshake_phase::failed || flow_.end != flow::peer_end::none)
+            return; // nothing it says matters any more; only its end does
+        auto& plain = thread_.plain;
+        auto& out = thread_.cipher;
+        const auto state = session_.receive(input.first(static_cast<std::size_t>(n)), plain, out);
+        transmit(out);
+        deliver(plain);
+        session_is(state);
+    } else if (n == 0) {
+        tcp_at_end(std::nullopt);
+    } else if (const auto ec = net::last_error(); !net::would_block(ec)) {
+        flow_.tcp_broken = true;
+        to_peer_.release();
+        flow_.to_peer = false;
+        tcp_at_end(transport_failure(ec));
+    }
+}
+
+void connection::on_tcp_writable()
+{
+    byte_buffer nothing;
+    transmit(nothing);
+}
+
+void connection::on_lane_readable()
+{
+    if (!flow_.wanted().read_lane)
+        return;
+    if (flow_.handshake != flow::handshake_phase::done) {
+        // Data before the handshake stay where they are; its end is the VM's goodbye.
+        if (lane_looks_ended())
+            flow_.closing = flow::closing_mode::abort;
+        return;
+    }
+    const auto input = thread_.input().first(limits::lane_read_bytes);
+    const auto n = ::recv(lane_->fd(), input.data(), input.size(), 0);
+    if (n > 0) {
+        progressed_ = true;
+        if (!flow_.can_send())
+            return; // nobody to send it to; reading on frees the VM's sender
+        auto& out = thread_.cipher;
+        const auto state = session_.send(input.first(static_cast<std::size_t>(n)), out);
+        transmit(out);
+        session_is(state);
+    } else if (n == 0) {
+        lane_at_end(false);
+    } else if (!net::would_block(net::last_error())) {
+        lane_at_end(true); // closed with our data unread
+    }
+}
+
+void connection::on_lane_writable()
+{
+    byte_buffer nothing;
+    deliver(nothing);
+}
+
+void connection::on_deadline(flow::deadline which)
+{
+    switch (which) {
+    case flow::deadline::attach:
+        log::notice("connection ", id_, ": no lane within ", limits::lane_attach_time.count(), " s, closed");
+        flow_.closing = flow::closing_mode::abort;
+        break;
+    case flow::deadline::stall:
+        if (flow_.vm_done()) {
+            log::notice("connection ", id_, ": ", peer_.text(), " takes no more data, closing given up");
+            flow_.closing = flow::closing_mode::abort;
+        } else {
+            tcp_unwritable({ETIMEDOUT, boost::system::system_category()});
+        }
+        break;
+    case flow::deadline::linger:
+        flow_.tcp_eof = true;
+        break;
+    case flow::deadline::none:
+        break;
+    }
+}
+
+// ---- what they come to
+
+void connection::session_is(tls::session::state state)
+{
+    using state_t = tls::session::state;
+    const bool shaking = flow_.handshake == flow::handshake_phase::running;
+    switch (state) {
+    case state_t::handshaking:
+        break;
+    case state_t::established:
+    case state_t::ended:
+        if (shaking)
+            flow_.handshake = flow::handshake_phase::done;
+        if (state == state_t::ended && flow_.end == flow::peer_end::none)
+            end_with(flow::peer_end::close_notify, std::nullopt);
+        break;
+    case state_t::failed:
+        if (shaking) {
+            flow_.handshake = flow::handshake_phase::failed;
+            why_ = failure{session_.why()};
+        } else if (flow_.end == flow::peer_end::none) {
+            end_with(flow::peer_end::failed, failure{session_.why()});
+        }
+        break;
+    }
+}
+
+void connection::tcp_at_end(std::optional<failure> why)
+{
+    flow_.tcp_eof = true;
+    if (!why && write_error_)
+        why = transport_failure(write_error_);
+    if (flow_.handshake == flow::handshake_phase::running || flow_.handshake == flow::handshake_phase::idle) {
+        flow_.handshake = flow::handshake_phase::failed;
+        why_ = why ? std::move(*why) : failure{named_error{"closed"}};
+    } else if (flow_.handshake == flow::handshake_phase::done && flow_.end == flow::peer_end::none) {
+        const auto how = why ? flow::peer_end::failed : flow::peer_end::truncated;
+        end_with(how, std::move(why));
+    }
+}
+
+void connection::tcp_unwritable(boost::system::error_code ec)
+{
+    // What the peer sent before is still to be read and delivered; the reason waits until then.
+    write_error_ = ec;
+    flow_.tcp_broken = true;
+    to_peer_.release();
+    flow_.to_peer = false;
+    if (flow_.end != flow::peer_end::none || flow_.tcp_eof)
+        return;
+    if (ec.value() == ETIMEDOUT)
+        tcp_at_end(transport_failure(ec)); // nothing more will ever be readable
+}
+
+void connection::end_with(flow::peer_end how, std::optional<failure> why)
+{
+    flow_.end = how;
+    why_ = std::move(why);
+}
+
+/// Hands plaintext to the lane, after what waits for it already.
+void connection::deliver(byte_buffer& plain)
+{
+    if (flow_.vm_done() || flow_.lane == flow::lane_phase::dropped) {
+        plain.clear();
+        return;
+    }
+    if (flow_.lane == flow::lane_phase::attached) {
+        byte_buffer& first = to_lane_.empty() ? plain : to_lane_;
+        while (!first.empty()) {
+            const auto bytes = first.view();
+            const auto n = ::send(lane_->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+            if (n > 0) {
+                first.consume(static_cast<std::size_t>(n));
+                if (static_cast<std::size_t>(n) < bytes.size())
+                    break;
+            } else {
+                if (!net::would_block(net::last_error())) {
+                    flow_.lane_hung_up = true;
+                    to_lane_.release();
+                    plain.clear();
+                }
+                break;
+            }
+        }
+    }
+    to_lane_.append(plain.view());
+    plain.clear();
+    flow_.to_lane = !to_lane_.empty();
+    if (!flow_.to_lane)
+        to_lane_.release();
+}
+
+/// Hands ciphertext to the peer, after what waits for it already.
+void connection::transmit(byte_buffer& cipher)
+{
+    if (flow_.tcp_broken || !tcp_.is_open()) {
+        cipher.clear();
+        return;
+    }
+    byte_buffer& first = to_peer_.empty() ? cipher : to_peer_;
+    while (!first.empty()) {
+        const auto bytes = first.view();
+        const auto n = ::send(tcp_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (n > 0) {
+            counters_.sent.add(static_cast<std::size_t>(n));
+            progressed_ = true;
+            first.consume(static_cast<std::size_t>(n));
+            if (static_cast<std::size_t>(n) < bytes.size())
+                break;
+        } else {
+            if (const auto ec = net::last_error(); !net::would_block(ec)) {
+                cipher.clear();
+                tcp_unwritable(ec);
+            }
+            break;
+        }
+    }
+    to_peer_.append(cipher.view());
+    cipher.clear();
+    flow_.to_peer = !to_peer_.empty();
+    if (!flow_.to_peer)
+        to_peer_.release();
+}
+
+void connection::lane_at_end(bool hung_up)
+{
+    flow_.lane_eof = true;
+    flow_.lane_hung_up = flow_.lane_hung_up || hung_up;
+}
+
+bool connection::lane_looks_ended()
+{
+    char byte = 0;
+    const auto n = ::recv(lane_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && !net::would_block(net::last_error()));
+}
+
+// ---- deciding and doing
+
+void connection::advance()
+{
+    if (finished_)
+        return;
+    for (auto next = flow_.next(); next != step::none; next = flow_.next()) {
+        perform(next);
+        if (next == step::finish)
+            return;
+    }
+    wait();
+    watch_deadline();
+}
+
+void connection::perform(step next)
+{
+    const auto who = observer_.lock();
+    switch (next) {
+    case step::none:
+        break;
+    case step::tell_handshake:
+        flow_.handshake_told = true;
+        tell_handshake();
+        if (flow_.handshake == flow::handshake_phase::failed) {
+            to_lane_.release();
+            flow_.to_lane = false;
+        }
+        break;
+    case step::tell_ended:
+        flow_.end_told = true;
+        if (who)
+            who->ended(id_, {flow_.end, why_});
+        break;
+    case step::shut_lane:
+        flow_.lane_out_shut = true;
+        ::shutdown(lane_->fd(), SHUT_WR);
+        break;
+    case step::say_close_notify: {
+        flow_.close_notify_said = true;
+        auto& out = thread_.cipher;
+        session_.close(out);
+        transmit(out);
+        break;
+    }
+    case step::send_fin:
+        flow_.fin_sent = true;
+        ::shutdown(tcp_.fd(), SHUT_WR);
+        break;
+    case step::tell_closed:
+        flow_.closed_told = true;
+        if (flow_.closing == flow::closing_mode::abort) {
+            // Free what the VM will open again at once (its port, say) before it hears of it.
+            tcp_.close();
+            if (lane_)
+                lane_->close();
+            flow_.lane = flow::lane_phase::dropped;
+        }
+        if (who)
+            who->closed(id_);
+        break;
+    case step::drop_lane:
+        flow_.lane = flow::lane_phase::dropped;
+        lane_->close();
+        to_lane_.release();
+        flow_.to_lane = false;
+        break;
+    case step::finish:
+        finished_ = true;
+        timer_.reset();
+        tcp_.close();
+        if (lane_)
+            lane_->close();
+        if (who)
+            who->gone(id_);
+        break;
+    }
+}
+
+void connection::tell_handshake()
+{
+    const auto who = observer_.lock();
+    if (!who)
+        return;
+    if (flow_.handshake == flow::handshake_phase::done)
+        who->handshake_over(id_, session_.info());
+    else
+        who->handshake_over(id_, why_ ? *why_ : failure{named_error{"closed"}});
+}
+
+void connection::wait()
+{
+    const auto want = flow_.wanted();
+    const auto then = [this](void (connection::*event)()) {
+        return [self = shared_from_this(), event] {
+            (*self.*event)();
+            self->advance();
+        };
+    };
+    if (want.read_tcp)
+        tcp_.on_readable(then(&connection::on_tcp_readable));
+    if (want.write_tcp)
+        tcp_.on_writable(then(&connection::on_tcp_writable));
+    if (!lane_)
+        return;
+    if (want.read_lane)
+        lane_->on_readable(then(&connection::on_lane_readable));
+    if (want.write_lane)
+        lane_->on_writable(then(&connection::on_lane_writable));
+    if (want.watch_lane) {
+        lane_->on_hangup([self = shared_from_this()] {
+            self->flow_.lane_hung_up = true;
+            self->advance();
+        });
+    }
+}
+
+void connection::watch_deadline()
+{
+    const auto limit = flow_.limit();
+    const bool restart = limit == flow::deadline::stall && progressed_;
+    progressed_ = false;
+    if (limit == timing_ && !restart)
+        return;
+    timing_ = limit;
+    if (limit == flow::deadline::none) {
+        timer_.reset();
+        return;
+    }
+    if (!timer_)
+        timer_.emplace(thread_.context());
+    timer_->expires_after(limit == flow::deadline::attach   ? std::chrono::milliseconds{limits::lane_attach_time}
+                          : limit == flow::deadline::linger ? limits::linger_time
+                                                            : stall_);
+    timer_->async_wait([self = shared_from_this(), limit](const boost::system::error_code& ec) {
+        if (ec || self->timing_ != limit)
+            return;
+        self->timing_ = flow::deadline::none;
+        self->on_deadline(limit);
+        self->advance();
+    });
+}
+
+} // namespace etls::conn
