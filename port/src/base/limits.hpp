@@ -15,8 +15,8 @@ constexpr std::size_t frame_bytes = 16 * 1024 * 1024;
 /// Nesting of a term. The protocol's own deepest is 5.
 constexpr int term_depth = 32;
 
-/// An echoed `Id` or `Subject`, bytes encoded. A pid with a reference and a long node name takes ~200.
-constexpr std::size_t echoed_term_bytes = 1024;
+/// An echoed `Id` or `Subject`, bytes encoded. The VM's take about 30.
+constexpr std::size_t echoed_term_bytes = 256;
 
 /// Frames waiting for a VM that does not read its port, bytes. A healthy VM leaves it at 0.
 constexpr std::size_t link_backlog_bytes = 64 * 1024 * 1024;
