@@ -46,11 +46,16 @@ tls12(KeyExchange, [Cipher0, <<"sha", _/binary>> = Hash0]) ->
 tls12(KeyExchange, [Prefix, Last]) ->
     ccm(KeyExchange, Prefix, Last).
 
-%% CCM suites do not name their hash, which is SHA-256 (RFC 6655, 3).
+%% CCM suites do not name their hash, which is SHA-256 (RFC 6655, 3); ssl calls it the default one
+%% where the key exchange is not a PSK.
 ccm(KeyExchange, Prefix, Last) ->
     Cipher = known(<<Prefix/binary, $_, Last/binary>>),
     is_aead(Cipher) orelse throw(unknown),
-    #{key_exchange => KeyExchange, cipher => Cipher, mac => aead, prf => sha256}.
+    #{key_exchange => KeyExchange, cipher => Cipher, mac => aead, prf => ccm_prf(KeyExchange)}.
+
+ccm_prf(KeyExchange) when KeyExchange =:= rsa; KeyExchange =:= dhe_rsa -> default_prf;
+ccm_prf(ecdhe_ecdsa) -> default_prf;
+ccm_prf(_) -> sha256.
 
 is_aead(Cipher) ->
     lists:member(Cipher, [
@@ -67,7 +72,6 @@ prf(sha256, KeyExchange) when KeyExchange =:= dhe_dss -> default_prf;
 prf(sha256, KeyExchange) when KeyExchange =:= psk; KeyExchange =:= dhe_psk -> default_prf;
 prf(sha256, KeyExchange) when KeyExchange =:= rsa_psk -> default_prf;
 prf(sha384, KeyExchange) when KeyExchange =:= psk; KeyExchange =:= dhe_psk -> default_prf;
-prf(sha384, KeyExchange) when KeyExchange =:= rsa_psk -> default_prf;
 prf(Hash, _) -> Hash.
 
 known(Part) ->

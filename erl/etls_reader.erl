@@ -222,18 +222,23 @@ finish(#reader{eof = true, ended = {ended, Reason}} = Reader, Effects) ->
 finish(Reader, Effects) ->
     done(Reader, Effects).
 
-tell(Reason, #reader{waiting = Waiting} = Reader, Effects) ->
+%% What is left is less than was asked for, or no whole packet: it goes, as in gen_tcp.
+tell(Reason, #reader{waiting = Waiting, packets = Packets, told = Told} = Reader, Effects) ->
+    Over = Reader#reader{
+        active = false,
+        packets = etls_packet:clear(Packets),
+        waiting = queue:new(),
+        told = true
+    },
     case queue:out(Waiting) of
         {{value, {First, _}}, Others} ->
-            % Bytes too few for this recv stay: a shorter one may still ask for them.
-            Told = [{reply, First, {error, tell_once(Reason, Reader)}} | Effects],
+            Answered = [{reply, First, {error, tell_once(Reason, Reader)}} | Effects],
             Replies = [{reply, Who, {error, closed}} || {Who, _} <- queue:to_list(Others)],
-            done(Reader#reader{waiting = queue:new(), told = true}, lists:reverse(Replies, Told));
-        {empty, _} when Reader#reader.told ->
-            done(passive_and_empty(Reader), Effects);
+            done(Over, lists:reverse(Replies, Answered));
+        {empty, _} when Told ->
+            done(Over, Effects);
         {empty, _} ->
-            Over = passive_and_empty(Reader),
-            done(Over#reader{told = true}, [{terminal, Reason} | Effects])
+            done(Over, [{terminal, Reason} | Effects])
     end.
 
 tell_once(_Reason, #reader{told = true}) -> closed;
@@ -244,9 +249,6 @@ break(Reason, #reader{ended = no} = Reader, Effects) ->
 break(Reason, Reader, Effects0) ->
     {Effects, Broken} = tell(Reason, Reader, Effects0),
     {Effects ++ [broken], Broken}.
-
-passive_and_empty(#reader{packets = Packets} = Reader) ->
-    Reader#reader{active = false, packets = etls_packet:clear(Packets)}.
 
 present(Packet, #reader{mode = list}) when is_binary(Packet) ->
     binary_to_list(Packet);

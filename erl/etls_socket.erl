@@ -90,6 +90,8 @@
     %% Who waits in recv, and the monitor on it.
     receivers = #{} :: #{gen_statem:from() => reference()},
     may_send = false :: boolean(),
+    %% Was our end of data put on the lane?
+    lane_shut = false :: boolean(),
     %% Was the daemon told that we are done with the connection?
     released = false :: boolean(),
     closers = [] :: [gen_statem:from()]
@@ -482,19 +484,30 @@ shut_writing(read, Data) -> Data;
 shut_writing(_, Data) -> stop_sending(Data).
 
 %% No more sends; what was sent is still carried to the peer, and then our close_notify.
-stop_sending(#data{may_send = true, lane = {lane, Lane}, lane_module = Module} = Data) ->
-    ok = etls_registry:refuse_sending(ref(Data)),
-    ok = Module:shutdown(Lane),
-    Data#data{may_send = false};
 stop_sending(Data) ->
+    shut_lane(refuse_sending(Data)).
+
+refuse_sending(#data{may_send = true} = Data) ->
+    ok = etls_registry:refuse_sending(ref(Data)),
+    Data#data{may_send = false};
+refuse_sending(Data) ->
     Data.
 
-%% The peer will send no more. After a close_notify we may, if the user wants to.
-peer_ended(End, #data{stream = #stream{exit_on_close = ExitOnClose}} = Data0, Actions) ->
+shut_lane(#data{lane_shut = false, lane = {lane, Lane}, lane_module = Module} = Data) ->
+    ok = Module:shutdown(Lane),
+    Data#data{lane_shut = true};
+shut_lane(Data) ->
+    Data.
+
+%% The peer will send no more. After its close_notify we may, if the user wants to; else our own
+%% follows. After any other end the connection is dead, and there is nobody to tell; the lane stays
+%% whole then until what was received has come over it.
+peer_ended(End, #data{stream = #stream{exit_on_close = ExitOnClose} = Stream} = Data0, Actions) ->
     Data =
         case End of
-            close_notify when not ExitOnClose -> Data0;
-            _ -> stop_sending(Data0#data{stream = (Data0#data.stream)#stream{exit_on_close = true}})
+            close_notify when ExitOnClose -> stop_sending(Data0);
+            close_notify -> Data0;
+            _ -> refuse_sending(Data0#data{stream = Stream#stream{exit_on_close = true}})
         end,
     read(etls_reader:ended(reason(End), Data#data.reader), Data, Actions).
 
@@ -521,7 +534,7 @@ settle(#data{reader = Reader, stream = #stream{exit_on_close = true}} = Data0, A
         true ->
             % All that was received is in this process, so the daemon may forget the connection.
             Data = stop_sending(release(Data0)),
-            case etls_reader:is_told(Reader) andalso etls_reader:size(Reader) =:= 0 of
+            case etls_reader:is_told(Reader) of
                 true -> {stop, normal, Data};
                 false -> {keep_state, Data, Actions}
             end;

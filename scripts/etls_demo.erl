@@ -172,7 +172,7 @@ command(Format, Arguments) ->
 
 %% The lines that hold one of the words: the rest of what such tools say is of no interest here.
 show(Output, Words) ->
-    Lines = string:lexemes(Output, "\r\n"),
+    Lines = re:split(Output, "\r?\n", [{return, list}, unicode]),
     Wanted = [Line || Line <- Lines, lists:any(fun(Word) -> holds(Line, Word) end, Words)],
     lists:foreach(fun(Line) -> tell("~ts", [string:trim(Line)]) end, Wanted).
 

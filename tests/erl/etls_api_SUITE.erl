@@ -104,7 +104,9 @@ ipv6_is_as_good_as_ipv4(Config) ->
          ?assertEqual({ok, <<"x">>}, etls:recv(Client, 0, ?BOUND)),
          ok = etls:close(Client)
      end || {Host, Options} <- [{{0, 0, 0, 0, 0, 0, 0, 1}, []}, {"::1", []}, {"::1", [inet6]},
-                                {"localhost", [inet6]}]].
+                                %% Where the machine has "localhost" for it.
+                                {"localhost", [inet6]}],
+            Host =/= "localhost" orelse inet:getaddr(Host, inet6) =/= {error, nxdomain}].
 
 a_local_path_is_a_host(Config) ->
     Path = filename:join("/tmp", "etls-api-" ++ os:getpid()),
@@ -403,11 +405,16 @@ wrong_options_are_named(Config) ->
              {{server_name_indication, 1}, server_name_indication},
              {{alpn_advertised_protocols, [x]}, alpn_advertised_protocols},
              {{alpn_preferred_protocols, x}, alpn_preferred_protocols}],
+    %% What may hold a key or is long is not echoed.
+    Quiet = [cacerts, crls, chain, certfile, keyfile, cacertfile],
     [begin
-         ?assertMatch({Option, {error, {options, {Name, {invalid, _}}}}},
-                      {Option, etls:connect(?LOCAL, 1, [Option], ?BOUND)}),
-         ?assertMatch({Option, {error, {options, {Name, {invalid, _}}}}},
-                      {Option, etls:listen(0, [Option | credentials(Config)])})
+         Reason = case lists:member(Name, Quiet) of
+                      true -> invalid;
+                      false -> {invalid, element(2, Option)}
+                  end,
+         Expected = {Option, {error, {options, {Name, Reason}}}},
+         ?assertEqual(Expected, {Option, etls:connect(?LOCAL, 1, [Option], ?BOUND)}),
+         ?assertEqual(Expected, {Option, etls:listen(0, [Option | credentials(Config)])})
      end || {Option, Name} <- Wrong],
     ?assertEqual({error, {options, {no_such_option, unknown}}},
                  etls:connect(?LOCAL, 1, [{no_such_option, true}], ?BOUND)),

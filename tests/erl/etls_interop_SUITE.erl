@@ -42,6 +42,7 @@ end_per_suite(Config) -> etls_test_lib:stop(Config).
 
 init_per_group(Group, Config) ->
     case [list_to_atom(Name) || Name <- string:split(atom_to_list(Group), " ", all)] of
+        [gnutls] -> [{peer, gnutls}, {preload, buffered_stdout(Config)} | Config];
         [Peer] -> [{peer, Peer} | Config];
         [_, Version] -> [{version, Version} | Config];
         [_, _, Key] -> [{key, atom_to_list(Key)} | Config]
@@ -162,7 +163,8 @@ start_client(openssl, Port, Config) ->
     {program(["openssl", "s_client", "-quiet", "-connect", "127.0.0.1:" ++ integer_to_list(Port),
               openssl_version(Config)], echo, log(Config)), Port};
 start_client(gnutls, Port, Config) ->
-    {program(["gnutls-cli", "--no-ca-verification", "--logfile=" ++ log(Config),
+    {program(["env", "LD_PRELOAD=" ++ ?config(preload, Config),
+              "gnutls-cli", "--no-ca-verification", "--logfile=" ++ log(Config),
               "--priority", gnutls_version(Config), "--port", integer_to_list(Port), "127.0.0.1"],
              echo, log(Config)), Port};
 start_client(otp, Port, Config) ->
@@ -172,6 +174,13 @@ start_client(otp, Port, Config) ->
                                                                   | versions(Config)], ?BOUND),
                         ssl_echo(Socket)
                 end), Port}.
+
+%% Compiled here: see the source for why.
+buffered_stdout(Config) ->
+    Source = etls_test_lib:project_file("tests/interop/buffered_stdout.c"),
+    Library = filename:join(?config(priv_dir, Config), "buffered_stdout.so"),
+    "" = os:cmd("cc -shared -fPIC -o " ++ Library ++ " " ++ Source),
+    Library.
 
 ssl_echo_server(Listener) ->
     {ok, Hello} = ssl:transport_accept(Listener),

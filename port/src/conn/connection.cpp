@@ -245,6 +245,7 @@ void connection::on_deadline(flow::deadline which)
 void connection::session_is(tls::session::state state)
 {
     using state_t = tls::session::state;
+    flow_.held = session_.owes();
     const bool shaking = flow_.handshake == flow::handshake_phase::running;
     switch (state) {
     case state_t::handshaking:
@@ -420,6 +421,7 @@ void connection::perform(step next)
         flow_.close_notify_said = true;
         auto& out = thread_.cipher;
         session_.close(out);
+        flow_.held = session_.owes();
         transmit(out);
         break;
     }

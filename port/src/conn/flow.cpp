@@ -38,7 +38,7 @@ flow::step flow::next() const noexcept
         return step::shut_lane;
     if (lane_eof && handshake == handshake_phase::done && end != peer_end::failed && !close_notify_said && !tcp_broken)
         return step::say_close_notify;
-    if (over() && !to_peer && !fin_sent && !tcp_broken)
+    if (over() && !to_peer && !held && !fin_sent && !tcp_broken)
         return step::send_fin;
     if (closing == closing_mode::graceful && flushed() && !closed_told)
         return step::tell_closed;
@@ -66,7 +66,7 @@ flow::interest flow::wanted() const noexcept
     }
     want.write_tcp = to_peer && !tcp_broken;
     // Before the handshake only the lane's end is of interest; after a failure its data are read to be dropped.
-    want.read_lane = attached && !lane_eof && (!to_peer || !can_send());
+    want.read_lane = attached && !lane_eof && ((!to_peer && !held) || !can_send());
     want.write_lane = attached && to_lane && !lane_out_shut && !vm_done();
     want.watch_lane = attached && lane_eof && !lane_hung_up;
     return want;

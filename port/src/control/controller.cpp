@@ -34,6 +34,15 @@ net::tcp_options with_defaults(net::tcp_options options)
     return options;
 }
 
+/// A daemon that comes back must get its ports back from connections in TIME_WAIT, which works only where they and the
+/// new listener both have SO_REUSEADDR (socket(7)); on Linux it lets no two listeners share a port.
+net::tcp_options listener_options(net::tcp_options options)
+{
+    if (!options.reuseaddr)
+        options.reuseaddr = true;
+    return with_defaults(std::move(options));
+}
+
 /// Always there: co_spawn only wants what it passes on to have a default value.
 using resolved = std::optional<result<std::vector<net::address>>>;
 
@@ -164,7 +173,7 @@ void controller::carry_out(const opaque& id, commands::listen& wish)
     auto made = contexts_.get(tls::role::server, wish.tls);
     if (!made)
         return answer(id, made.error());
-    auto fd = net::open_listener(wish.address, with_defaults(wish.tcp));
+    auto fd = net::open_listener(wish.address, listener_options(wish.tcp));
     if (!fd)
         return answer(id, fd.error());
     const auto at = std::make_shared<listener>(++last_id_, context_, std::move(*fd), wish, std::move(*made));

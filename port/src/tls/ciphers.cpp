@@ -15,7 +15,7 @@ constexpr std::string_view separators = ":,; ";
 
 /// RFC 8446, B.4.
 constexpr std::array<std::string_view, 5> tls_1_3_suites{
-    "TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",       "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",   "TLS_CHACHA20_POLY1305_SHA256",
     "TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256",
 };
 

@@ -16,9 +16,9 @@ namespace etls::tls {
 /// A text with keywords or operators ("HIGH:!aNULL") rules TLS 1.2 only, as OpenSSL has it, and leaves the suites of
 /// TLS 1.3 as they are unless it names some.
 struct cipher_choice {
-    std::string tls_1_2;         ///< for SSL_CTX_set_cipher_list
-    std::string tls_1_3;         ///< for SSL_CTX_set_ciphersuites
-    bool only_names = false;     ///< an allow-list
+    std::string tls_1_2;     ///< for SSL_CTX_set_cipher_list
+    std::string tls_1_3;     ///< for SSL_CTX_set_ciphersuites
+    bool only_names = false; ///< an allow-list
 
     bool operator==(const cipher_choice&) const = default;
 };

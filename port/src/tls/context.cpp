@@ -40,7 +40,8 @@ void set_manners(SSL_CTX* ctx, role side)
         SSL_CTX_set_num_tickets(ctx, 1);
         SSL_CTX_set_dh_auto(ctx, 1);
         // Accepted names are kept with the ticket: without that a resumed TLS 1.2 session would have lost its name.
-        SSL_CTX_set_tlsext_servername_callback(ctx, +[](SSL*, int*, void*) -> int { return SSL_TLSEXT_ERR_OK; });
+        SSL_CTX_set_tlsext_servername_callback(
+            ctx, +[](SSL*, int*, void*) -> int { return SSL_TLSEXT_ERR_OK; });
     }
 }
 
@@ -189,9 +190,8 @@ int select_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_si
 {
     const auto& own = *static_cast<const std::string*>(preferred);
     unsigned char* match = nullptr;
-    const int how =
-        SSL_select_next_proto(&match, chosen_size, reinterpret_cast<const unsigned char*>(own.data()),
-                              static_cast<unsigned int>(own.size()), offered, offered_size);
+    const int how = SSL_select_next_proto(&match, chosen_size, reinterpret_cast<const unsigned char*>(own.data()),
+                                          static_cast<unsigned int>(own.size()), offered, offered_size);
     *chosen = match;
     return how == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }

@@ -30,31 +30,6 @@ std::size_t records_of(std::size_t plain)
     return (plain + record_bytes - 1) / record_bytes;
 }
 
-/// Whether OpenSSL keeps its record buffer from one record to the next. An idle session holds none, but giving it back
-/// after each record of many costs a quarter of the bulk rate; so it is kept up to the last record that is at hand.
-class buffer_keeping {
-public:
-    explicit buffer_keeping(SSL* ssl) : ssl_{ssl} {}
-    ~buffer_keeping() { set(false); }
-    buffer_keeping(const buffer_keeping&) = delete;
-    buffer_keeping& operator=(const buffer_keeping&) = delete;
-
-    void set(bool keep) noexcept
-    {
-        if (keep == keep_)
-            return;
-        keep_ = keep;
-        if (keep)
-            SSL_clear_mode(ssl_, SSL_MODE_RELEASE_BUFFERS);
-        else
-            SSL_set_mode(ssl_, SSL_MODE_RELEASE_BUFFERS);
-    }
-
-private:
-    SSL* ssl_;
-    bool keep_ = false;
-};
-
 std::string der_of(X509* certificate)
 {
     unsigned char* bytes = nullptr;
@@ -180,8 +155,7 @@ int session::impl::on_verify(int good, X509_STORE_CTX* store)
 {
     if (good == 1)
         return 1;
-    const auto* ssl =
-        static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    const auto* ssl = static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     const int error = X509_STORE_CTX_get_error(store);
     static_cast<impl*>(SSL_get_app_data(ssl))->noted.verification = error;
     // "expired or not currently valid" is one alert (RFC 8446, 6.2), for which OpenSSL has only the first half.
@@ -205,9 +179,7 @@ void session::impl::read(byte_buffer& plain)
 {
     // Room for all at once: what is here now, and the part of a record that came before.
     static_cast<void>(plain.prepare(channel.input.size() + record_bytes));
-    buffer_keeping keeping{ssl.get()};
     while (!channel.input.empty() || SSL_has_pending(ssl.get()) == 1) {
-        keeping.set(channel.input.size() > record_bytes + record_overhead);
         const auto room = plain.prepare(record_bytes);
         std::size_t got = 0;
         const int result = SSL_read_ex(ssl.get(), room.data(), room.size(), &got);
@@ -364,6 +336,11 @@ session::state session::update_keys(bool both_ways, byte_buffer& out)
 std::size_t session::held() const noexcept
 {
     return impl_->held.size();
+}
+
+bool session::owes() const noexcept
+{
+    return !impl_->held.empty() || (impl_->closing && !impl_->closed && impl_->can_send());
 }
 
 void session::close(byte_buffer& out)

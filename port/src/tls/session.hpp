@@ -63,6 +63,9 @@ public:
     /// with a later `receive`. Nearly always 0. Whoever has a choice sends no more meanwhile: over 1 MiB is a failure.
     [[nodiscard]] std::size_t held() const noexcept;
 
+    /// Whether plaintext or close_notify waits for the peer to finish its handshake message.
+    [[nodiscard]] bool owes() const noexcept;
+
     /// Says close_notify (once; nothing when the handshake has not finished or the session failed).
     void close(byte_buffer& out);
 

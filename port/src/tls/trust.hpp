@@ -8,8 +8,8 @@ namespace etls::tls {
 
 /// What the peer's certificate is judged by.
 struct trust {
-    x509_store_ptr store;       ///< may be shared with other contexts: not to be added to
-    std::vector<x509_ptr> own;  ///< the certificates of `cacerts` and `cacertfile`; empty: the system's are trusted
+    x509_store_ptr store;      ///< may be shared with other contexts: not to be added to
+    std::vector<x509_ptr> own; ///< the certificates of `cacerts` and `cacertfile`; empty: the system's are trusted
     bool check_revocation = false;
 };
 

@@ -136,6 +136,18 @@ BOOST_AUTO_TEST_CASE(no_data_are_taken_from_the_lane_while_the_peer_is_full)
     BOOST_TEST(it.wanted().write_tcp);
 }
 
+BOOST_AUTO_TEST_CASE(nothing_overtakes_what_the_session_holds)
+{
+    auto it = streaming();
+    it.held = true;
+    BOOST_TEST(!it.wanted().read_lane);
+    BOOST_TEST(it.wanted().read_tcp); // the peer has to finish its message
+    it.lane_eof = true;
+    expect(it, {step::say_close_notify});
+    it.held = false;
+    expect(it, {step::send_fin});
+}
+
 BOOST_AUTO_TEST_CASE(the_lane_is_shut_only_behind_all_plaintext)
 {
     auto it = streaming();

@@ -99,10 +99,10 @@ struct identity {
 };
 
 struct certificate_wish {
-    std::string name;               ///< common name
-    std::string alternatives;       ///< subjectAltName as OpenSSL writes it: "DNS:localhost,IP:127.0.0.1"
+    std::string name;         ///< common name
+    std::string alternatives; ///< subjectAltName as OpenSSL writes it: "DNS:localhost,IP:127.0.0.1"
     bool authority = false;
-    int from_day = -1;              ///< from now
+    int from_day = -1; ///< from now
     int until_day = 365;
     key_kind key = key_kind::ecdsa;
 };

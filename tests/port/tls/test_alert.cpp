@@ -44,8 +44,8 @@ BOOST_AUTO_TEST_CASE(a_received_alert_is_told_as_received)
 
 BOOST_AUTO_TEST_CASE(a_sent_alert_is_told_with_its_reason)
 {
-    const tls::fault what{tls::role::client, ssl_error(SSL_R_CERTIFICATE_VERIFY_FAILED), 48, {},
-                          X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT};
+    const tls::fault what{
+        tls::role::client, ssl_error(SSL_R_CERTIFICATE_VERIFY_FAILED), 48, {}, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT};
     BOOST_TEST(tls::explain(what).description == 48);
     BOOST_TEST(tls::explain(what).text == "TLS client: sent fatal alert unknown_ca: self-signed certificate");
 }

@@ -117,16 +117,16 @@ BOOST_AUTO_TEST_CASE(files_that_hold_something_else)
     auto& files = world::get().files;
     const auto empty = files.write("empty.pem", "");
     const auto prose = files.write("prose.pem", "This is not a certificate.");
-    const auto broken = files.write(
-        "broken.pem", "-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n");
+    const auto broken =
+        files.write("broken.pem", "-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n");
     const auto torn = files.write("torn.pem", world::get().one.pem().substr(0, 200));
     BOOST_TEST(outcome(role::server, with_certfile(empty)) == "certfile: no_certificate " + empty);
     BOOST_TEST(outcome(role::server, with_certfile(prose)) == "certfile: no_certificate " + prose);
     BOOST_TEST(outcome(role::server, with_certfile(broken)) == "certfile: bad_certificate " + broken);
     BOOST_TEST(outcome(role::server, with_certfile(torn)) == "certfile: bad_certificate " + torn);
     BOOST_TEST(outcome(role::server, with_keyfile(prose)) == "keyfile: no_private_key " + prose);
-    const auto bad_key = files.write(
-        "key.pem", "-----BEGIN PRIVATE KEY-----\nbm90IGEga2V5\n-----END PRIVATE KEY-----\n");
+    const auto bad_key =
+        files.write("key.pem", "-----BEGIN PRIVATE KEY-----\nbm90IGEga2V5\n-----END PRIVATE KEY-----\n");
     BOOST_TEST(outcome(role::server, with_keyfile(bad_key)) == "keyfile: bad_private_key " + bad_key);
     const auto no_key = files.write("nokey.pem", world::get().one.pem());
     BOOST_TEST(outcome(role::server, with_certfile(no_key)) == "certfile: no_private_key " + no_key);
@@ -222,7 +222,8 @@ BOOST_AUTO_TEST_CASE(cipher_texts_are_lists_of_names_or_expressions)
 {
     BOOST_TEST((tls::parse_ciphers("TLS_AES_128_GCM_SHA256:AES128-SHA, AES256-SHA") ==
                 tls::cipher_choice{"AES128-SHA:AES256-SHA", "TLS_AES_128_GCM_SHA256", true}));
-    BOOST_TEST((tls::parse_ciphers("HIGH:!aNULL:-AES128-SHA") == tls::cipher_choice{"HIGH:!aNULL:-AES128-SHA", "", false}));
+    BOOST_TEST(
+        (tls::parse_ciphers("HIGH:!aNULL:-AES128-SHA") == tls::cipher_choice{"HIGH:!aNULL:-AES128-SHA", "", false}));
     BOOST_TEST((tls::parse_ciphers("TLS_RSA_WITH_AES_128_CBC_SHA") == tls::cipher_choice{"AES128-SHA", "", true}));
 }
 

@@ -31,7 +31,8 @@ const char* name_of(tls::protocol_version version)
 /// One CA and what it vouches for, made once for all tests.
 struct world {
     identity root = issue({.name = "root", .alternatives = {}, .authority = true});
-    identity localhost = issue({.name = "server", .alternatives = "DNS:localhost,DNS:*.example.com,IP:127.0.0.1,IP:::1"}, &root);
+    identity localhost =
+        issue({.name = "server", .alternatives = "DNS:localhost,DNS:*.example.com,IP:127.0.0.1,IP:::1"}, &root);
     scratch_directory files;
     std::string server_file = files.write("server.pem", localhost);
 
@@ -60,7 +61,8 @@ tls::context_options trusting(tls::protocol_version version)
 }
 
 /// The contexts most tests need, made once per version.
-std::pair<std::shared_ptr<const tls::context>, std::shared_ptr<const tls::context>> contexts(tls::protocol_version version)
+std::pair<std::shared_ptr<const tls::context>, std::shared_ptr<const tls::context>>
+contexts(tls::protocol_version version)
 {
     static std::map<tls::protocol_version,
                     std::pair<std::shared_ptr<const tls::context>, std::shared_ptr<const tls::context>>>
@@ -103,8 +105,10 @@ BOOST_DATA_TEST_CASE(a_handshake_agrees_on_everything, data::make(versions) * da
     client.verify_peer = true;
     client.cacerts = {root.der()};
 
-    pair both{make_context(tls::role::client, client), make_context(tls::role::server, server),
-              {"localhost", "localhost"}, {}};
+    pair both{make_context(tls::role::client, client),
+              make_context(tls::role::server, server),
+              {"localhost", "localhost"},
+              {}};
     BOOST_TEST(both.client.now() == state::handshaking); // it has said hello
     BOOST_TEST(!both.client.out.empty());
     BOOST_TEST(both.server.out.empty()); // a server waits
@@ -343,6 +347,75 @@ BOOST_AUTO_TEST_CASE(what_is_sent_while_the_peer_is_halfway_through_a_message_is
     BOOST_TEST(both.server.now() == state::ended);
 }
 
+// ---- resumption
+
+namespace {
+
+/// A client of OpenSSL's own that remembers its session: ours do not resume.
+struct returning_client {
+    explicit returning_client(tls::protocol_version version)
+    {
+        const int only = version == tls::protocol_version::tls_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION;
+        SSL_CTX_set_min_proto_version(context.get(), only);
+        SSL_CTX_set_max_proto_version(context.get(), only);
+        const auto& me = world::get().localhost;
+        SSL_CTX_use_certificate(context.get(), me.certificate.get());
+        SSL_CTX_use_PrivateKey(context.get(), me.key.get());
+    }
+    ~returning_client() { SSL_SESSION_free(remembered); }
+    returning_client(const returning_client&) = delete;
+    returning_client& operator=(const returning_client&) = delete;
+
+    /// Whether the server resumed.
+    bool visits(std::shared_ptr<const tls::context> at, const tls::session_options& options)
+    {
+        actor server{std::move(at), options};
+        const tls::ssl_ptr ssl{SSL_new(context.get())};
+        BIO* in = BIO_new(BIO_s_mem());
+        BIO* out = BIO_new(BIO_s_mem());
+        BIO_set_mem_eof_return(in, -1);
+        SSL_set_bio(ssl.get(), in, out);
+        SSL_set_connect_state(ssl.get());
+        if (remembered != nullptr)
+            SSL_set_session(ssl.get(), remembered);
+        for (int flight = 0; flight < 4; ++flight) {
+            char nothing = 0;
+            SSL_read(ssl.get(), &nothing, 1); // shakes hands, then takes tickets
+            char* said = nullptr;
+            const long size = BIO_get_mem_data(out, &said);
+            server.hear({said, static_cast<std::size_t>(size)});
+            static_cast<void>(BIO_reset(out));
+            const auto answer = taken(server.out);
+            BIO_write(in, answer.data(), static_cast<int>(answer.size()));
+        }
+        BOOST_TEST_REQUIRE(server.now() == state::established, server.text());
+        SSL_SESSION_free(remembered);
+        remembered = SSL_get1_session(ssl.get());
+        SSL_shutdown(ssl.get());
+        const auto info = server.session.info();
+        BOOST_TEST(info.peer_chain.size() == 1u); // known of a resumed client too
+        return info.resumed;
+    }
+
+    tls::ssl_ctx_ptr context{SSL_CTX_new(TLS_client_method())};
+    SSL_SESSION* remembered = nullptr;
+};
+
+} // namespace
+
+BOOST_DATA_TEST_CASE(a_client_returns_but_not_under_another_expected_name, data::make(versions), version)
+{
+    auto options = serving(version);
+    options.verify_peer = options.fail_if_no_peer_cert = true;
+    options.cacerts = {world::get().root.pem()};
+    const auto context = make_context(tls::role::server, options);
+    returning_client client{version};
+    BOOST_TEST(!client.visits(context, {{}, "localhost"}));
+    BOOST_TEST(client.visits(context, {{}, "localhost"}));
+    BOOST_TEST(!client.visits(context, {{}, "127.0.0.1"})); // its certificate has to be looked at again
+    BOOST_TEST(!client.visits(make_context(tls::role::server, options), {{}, "127.0.0.1"})); // nor in another context
+}
+
 // ---- cut and bent wires
 
 namespace {
@@ -486,7 +559,8 @@ BOOST_AUTO_TEST_CASE(garbage_never_gets_further_than_the_handshake)
         for (auto& one : garbage)
             one = static_cast<char>(random());
         if (round % 3 != 0) // looks like a handshake record at least
-            garbage.replace(0, std::min<std::size_t>(garbage.size(), 3), std::string_view{"\x16\x03\x03"}.substr(0, garbage.size()));
+            garbage.replace(0, std::min<std::size_t>(garbage.size(), 3),
+                            std::string_view{"\x16\x03\x03"}.substr(0, garbage.size()));
         hearer.hear(garbage);
         hearer.hear(garbage);
         BOOST_TEST_REQUIRE((hearer.now() == state::failed || hearer.now() == state::handshaking));

@@ -199,8 +199,7 @@ BOOST_DATA_TEST_CASE(several_authorities_in_one_text_and_in_a_file, data::make(v
     one.client.cacerts = {world::get().stranger.pem() + world::get().root.pem()};
     one.succeeds();
     one.client.cacerts.clear();
-    one.client.cacertfile =
-        world::get().files.write("cas.pem", world::get().stranger.pem() + world::get().root.pem());
+    one.client.cacertfile = world::get().files.write("cas.pem", world::get().stranger.pem() + world::get().root.pem());
     one.succeeds();
 }
 
