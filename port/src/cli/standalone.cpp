@@ -115,12 +115,11 @@ asio::awaitable<void> echo(net::unique_fd fd)
     asio::posix::stream_descriptor lane{co_await asio::this_coro::executor, fd.release()};
     std::array<char, copy_bytes> buffer;
     for (;;) {
-        const auto [ec, n] =
-            co_await lane.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
+        const auto [ec, n] = co_await lane.async_read_some(asio::buffer(buffer), asio::as_tuple(asio::use_awaitable));
         if (ec)
             co_return; // closing the lane lets the connection say close_notify
-        const auto [broken, _] = co_await asio::async_write(lane, asio::buffer(buffer.data(), n),
-                                                            asio::as_tuple(asio::use_awaitable));
+        const auto [broken, _] =
+            co_await asio::async_write(lane, asio::buffer(buffer.data(), n), asio::as_tuple(asio::use_awaitable));
         if (broken)
             co_return;
     }
@@ -139,7 +138,7 @@ public:
     void ended(conn::connection_id id, conn::end_of_data how) override
     {
         log::notice("connection ", id, ": ended: ",
-                    how.why                                       ? text_of(*how.why)
+                    how.why                                      ? text_of(*how.why)
                     : how.how == conn::flow::peer_end::truncated ? "no close_notify"
                                                                  : "close_notify");
     }
@@ -154,8 +153,8 @@ asio::awaitable<void> serve(net::unique_fd listener, std::shared_ptr<const tls::
     asio::steady_timer pause{co_await asio::this_coro::executor};
     conn::connection_id last = 0;
     for (;;) {
-        const auto [ec] = co_await socket.async_wait(asio::posix::stream_descriptor::wait_read,
-                                                     asio::as_tuple(asio::use_awaitable));
+        const auto [ec] =
+            co_await socket.async_wait(asio::posix::stream_descriptor::wait_read, asio::as_tuple(asio::use_awaitable));
         if (ec)
             co_return;
         auto fd = net::accept_from(socket.native_handle());

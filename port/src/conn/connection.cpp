@@ -47,9 +47,14 @@ void traffic::add(std::size_t bytes) noexcept
 connection::connection(connection_id id, net::io_thread& thread, net::unique_fd tcp,
                        std::shared_ptr<const tls::context> context, tls::session_options options,
                        std::weak_ptr<observer> who)
-    : id_{id}, thread_{thread}, observer_{std::move(who)}, tcp_{thread.context(), std::move(tcp)},
-      peer_{net::peer_name(tcp_.fd())}, local_{net::local_name(tcp_.fd())},
-      session_{std::move(context), std::move(options)}, stall_{limits::close_stall_time}
+    : id_{id},
+      thread_{thread},
+      observer_{std::move(who)},
+      tcp_{thread.context(), std::move(tcp)},
+      peer_{net::peer_name(tcp_.fd())},
+      local_{net::local_name(tcp_.fd())},
+      session_{std::move(context), std::move(options)},
+      stall_{limits::close_stall_time}
 {
     thread_.load.fetch_add(1, std::memory_order_relaxed);
 }

@@ -117,10 +117,10 @@ private:
     net::address local_;
     tls::session session_;
     flow flow_;
-    byte_buffer to_lane_; // plaintext that the lane would not take yet
-    byte_buffer to_peer_; // ciphertext that the peer would not take yet
-    std::optional<failure> why_;                           // the handshake or the stream failed
-    boost::system::error_code write_error_;                // told where reading ends without a better reason
+    byte_buffer to_lane_;                   // plaintext that the lane would not take yet
+    byte_buffer to_peer_;                   // ciphertext that the peer would not take yet
+    std::optional<failure> why_;            // the handshake or the stream failed
+    boost::system::error_code write_error_; // told where reading ends without a better reason
     counters counters_;
     std::optional<boost::asio::steady_timer> timer_;
     flow::deadline timing_ = flow::deadline::none;

@@ -56,8 +56,12 @@ asio::awaitable<resolved> resolve_here(std::string host, std::uint16_t port, std
 struct controller::listener : std::enable_shared_from_this<listener> {
     listener(listener_id id_, asio::io_context& where, net::unique_fd fd, const commands::listen& wish,
              std::shared_ptr<const tls::context> made)
-        : id{id_}, socket{where, std::move(fd)}, address{net::local_name(socket.fd())}, tls{wish.tls},
-          hostname{wish.hostname}, context{std::move(made)}
+        : id{id_},
+          socket{where, std::move(fd)},
+          address{net::local_name(socket.fd())},
+          tls{wish.tls},
+          hostname{wish.hostname},
+          context{std::move(made)}
     {
     }
 
@@ -320,8 +324,8 @@ asio::awaitable<result<net::unique_fd>> controller::connect_any(const commands::
         if (const auto literal = net::address::parse_ip(name, wish.port)) {
             candidates.push_back(*literal);
         } else {
-            auto found = co_await asio::co_spawn(resolvers_, resolve_here(name, wish.port, wish.only),
-                                                 asio::use_awaitable);
+            auto found =
+                co_await asio::co_spawn(resolvers_, resolve_here(name, wish.port, wish.only), asio::use_awaitable);
             if (!*found)
                 co_return found->error();
             candidates = std::move(found->value());

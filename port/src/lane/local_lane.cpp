@@ -108,8 +108,11 @@ token make_token()
 /// Outlives the acceptor object while a handler runs.
 struct local_lane_acceptor::state : std::enable_shared_from_this<state> {
     state(boost::asio::io_context& where, net::unique_fd fd, arrival what)
-        : context{where}, listener{where, std::move(fd)}, pause{where},
-          tell{std::make_shared<arrival>(std::move(what))}, unproven{std::make_shared<std::size_t>(0)}
+        : context{where},
+          listener{where, std::move(fd)},
+          pause{where},
+          tell{std::make_shared<arrival>(std::move(what))},
+          unproven{std::make_shared<std::size_t>(0)}
     {
     }
 

@@ -70,8 +70,8 @@ asio::awaitable<void> port_link::read()
 {
     for (;;) {
         const auto tail = input_.prepare(read_at_once);
-        const auto [ec, n] = co_await in_.async_read_some(asio::buffer(tail.data(), tail.size()),
-                                                          asio::as_tuple(asio::use_awaitable));
+        const auto [ec, n] =
+            co_await in_.async_read_some(asio::buffer(tail.data(), tail.size()), asio::as_tuple(asio::use_awaitable));
         if (ec)
             co_return finish(end::vm_gone);
         input_.commit(n);
@@ -103,8 +103,7 @@ void port_link::take(std::string_view frame)
     if (auto* good = std::get_if<control::request>(&read))
         return controller_->handle(std::move(*good));
     const auto& bad = std::get<senseless>(read);
-    log::warning("link: a frame of ", frame.size(), " bytes makes no sense: ",
-                 std::get<request_error>(bad.why).text);
+    log::warning("link: a frame of ", frame.size(), " bytes makes no sense: ", std::get<request_error>(bad.why).text);
     if (!bad.id)
         return;
     term_writer out;

@@ -22,8 +22,8 @@ void connect_attempt::interrupt()
         waiting_->cancel();
 }
 
-asio::awaitable<result<unique_fd>> connect_to(std::shared_ptr<connect_attempt> attempt, address to,
-                                              tcp_options options, std::optional<address> from)
+asio::awaitable<result<unique_fd>> connect_to(std::shared_ptr<connect_attempt> attempt, address to, tcp_options options,
+                                              std::optional<address> from)
 {
     const failure aborted{boost::system::error_code{asio::error::operation_aborted}};
     if (attempt->interrupted())

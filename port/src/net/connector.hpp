@@ -21,8 +21,8 @@ public:
     [[nodiscard]] bool interrupted() const noexcept { return interrupted_; }
 
 private:
-    friend boost::asio::awaitable<result<unique_fd>> connect_to(std::shared_ptr<connect_attempt>, address,
-                                                                tcp_options, std::optional<address>);
+    friend boost::asio::awaitable<result<unique_fd>> connect_to(std::shared_ptr<connect_attempt>, address, tcp_options,
+                                                                std::optional<address>);
     bool interrupted_ = false;
     boost::asio::posix::stream_descriptor* waiting_ = nullptr;
 };

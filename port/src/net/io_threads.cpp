@@ -11,7 +11,8 @@
 namespace etls::net {
 
 io_thread::io_thread(unsigned number)
-    : context_{1}, work_{context_.get_executor()},
+    : context_{1},
+      work_{context_.get_executor()},
       input_{std::make_unique_for_overwrite<std::byte[]>(limits::read_bytes)}
 {
     // Signals are the main thread's; a new thread inherits the mask of its maker.

@@ -13,8 +13,8 @@ namespace etls::net {
 struct tcp_options {
     std::optional<bool> nodelay{};
     std::optional<bool> keepalive{};
-    std::optional<int> sndbuf{}; ///< bytes
-    std::optional<int> recbuf{}; ///< bytes
+    std::optional<int> sndbuf{};                  ///< bytes
+    std::optional<int> recbuf{};                  ///< bytes
     std::optional<std::pair<bool, int>> linger{}; ///< seconds
     std::optional<bool> reuseaddr{};
     std::optional<bool> ipv6_v6only{};

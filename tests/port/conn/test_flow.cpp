@@ -357,8 +357,8 @@ BOOST_AUTO_TEST_CASE(every_history_of_facts_comes_to_an_end)
         }
         if (!finished) {
             // The VM goes: closes, ends its lane; then the peer goes.
-            it.closing = it.handshake == flow::handshake_phase::done ? flow::closing_mode::graceful
-                                                                     : flow::closing_mode::abort;
+            it.closing =
+                it.handshake == flow::handshake_phase::done ? flow::closing_mode::graceful : flow::closing_mode::abort;
             it.lane_eof = true;
             finished = settle(it) == step::finish;
         }

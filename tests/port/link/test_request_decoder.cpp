@@ -108,8 +108,8 @@ BOOST_AUTO_TEST_CASE(close_is_of_a_connection_or_of_a_listener)
         frame("close", [](auto& out) { out.map(2).atom("conn").integer(3).atom("mode").atom("abort"); }));
     BOOST_TEST(connection.connection == 3u);
     BOOST_CHECK(connection.mode == conn::flow::closing_mode::abort);
-    const auto listener = good<commands::close_listener>(
-        frame("close", [](auto& out) { out.map(1).atom("listener").integer(4); }));
+    const auto listener =
+        good<commands::close_listener>(frame("close", [](auto& out) { out.map(1).atom("listener").integer(4); }));
     BOOST_TEST(listener.listener == 4u);
 }
 

@@ -70,12 +70,12 @@ BOOST_AUTO_TEST_CASE(every_truncation_is_noticed)
 BOOST_AUTO_TEST_CASE(lying_lengths_are_noticed)
 {
     using namespace std::string_literals;
-    BOOST_TEST(!well_formed("\x83"s + "m\xff\xff\xff\xff" + "ab"));   // binary
-    BOOST_TEST(!well_formed("\x83"s + "t\xff\xff\xff\xff" + "ab"));   // map
-    BOOST_TEST(!well_formed("\x83"s + "l\xff\xff\xff\xff" + "ab"));   // list
-    BOOST_TEST(!well_formed("\x83"s + "i\xff\xff\xff\xff" + "ab"));   // tuple
+    BOOST_TEST(!well_formed("\x83"s + "m\xff\xff\xff\xff" + "ab"));            // binary
+    BOOST_TEST(!well_formed("\x83"s + "t\xff\xff\xff\xff" + "ab"));            // map
+    BOOST_TEST(!well_formed("\x83"s + "l\xff\xff\xff\xff" + "ab"));            // list
+    BOOST_TEST(!well_formed("\x83"s + "i\xff\xff\xff\xff" + "ab"));            // tuple
     BOOST_TEST(!well_formed("\x83"s + "v\xff\xff" + std::string(65535, 'a'))); // atom longer than atoms are
-    BOOST_TEST(!well_formed("\x83"s + "r\xff\xff"));                  // reference
+    BOOST_TEST(!well_formed("\x83"s + "r\xff\xff"));                           // reference
 }
 
 BOOST_AUTO_TEST_CASE(deep_nesting_is_refused)

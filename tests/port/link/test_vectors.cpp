@@ -131,9 +131,8 @@ std::map<std::string, std::string> said()
         {"error_command", unknown_command()},
         {"ended_close_notify", ended({how::close_notify, {}})},
         {"ended_truncated", ended({how::truncated, {}})},
-        {"ended_alert",
-         ended({how::failed,
-                failure{alert_error{bad_certificate, "TLS server: received fatal alert bad_certificate"}}})},
+        {"ended_alert", ended({how::failed, failure{alert_error{bad_certificate,
+                                                                "TLS server: received fatal alert bad_certificate"}}})},
         {"ended_reset", ended({how::failed, posix(ECONNRESET)})},
         {"log", log_line()},
     };
