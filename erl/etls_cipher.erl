@@ -13,7 +13,7 @@
 suite(<<"TLS_", Name/binary>>) ->
     try
         case string:split(string:lowercase(Name), "_with_") of
-            [KeyExchange, Rest] -> {ok, tls12(known(KeyExchange), parts(Rest))};
+            [KeyExchange, Rest] -> {ok, tls12(key_exchange(KeyExchange), parts(Rest))};
             [Rest] -> {ok, tls13(parts(Rest))}
         end
     catch
@@ -22,12 +22,20 @@ suite(<<"TLS_", Name/binary>>) ->
 suite(_) ->
     {error, unknown}.
 
+%% ssl does not name SRP's hash, which is always SHA-1 (RFC 5054, 2.7).
+key_exchange(<<"srp_sha">>) -> srp_anon;
+key_exchange(<<"srp_sha_rsa">>) -> srp_rsa;
+key_exchange(<<"srp_sha_dss">>) -> srp_dss;
+key_exchange(Name) -> known(Name).
+
 parts(Rest) -> string:split(Rest, "_", trailing).
 
 tls13([Cipher, <<"sha", _/binary>> = Hash]) ->
     #{key_exchange => any, cipher => known(Cipher), mac => aead, prf => known(Hash)};
 tls13([Prefix, Last]) ->
-    ccm(any, Prefix, Last).
+    ccm(any, Prefix, Last);
+tls13(_) ->
+    throw(unknown).
 
 tls12(KeyExchange, [Cipher0, <<"sha", _/binary>> = Hash0]) ->
     Cipher = known(Cipher0),
@@ -44,7 +52,9 @@ tls12(KeyExchange, [Cipher0, <<"sha", _/binary>> = Hash0]) ->
             }
     end;
 tls12(KeyExchange, [Prefix, Last]) ->
-    ccm(KeyExchange, Prefix, Last).
+    ccm(KeyExchange, Prefix, Last);
+tls12(_KeyExchange, _) ->
+    throw(unknown).
 
 %% CCM suites do not name their hash, which is SHA-256 (RFC 6655, 3); ssl calls it the default one
 %% where the key exchange is not a PSK.
@@ -82,7 +92,7 @@ known(Part) ->
 
 names() ->
     [sha, sha256, sha384, rsa, dhe_rsa, dhe_dss, dhe_psk, ecdhe_rsa, ecdhe_ecdsa, ecdhe_psk] ++
-        [psk, rsa_psk, srp_sha, srp_sha_rsa, srp_sha_dss, dh_anon, ecdh_anon] ++
+        [psk, rsa_psk, dh_anon, ecdh_anon] ++
         [aes_128_cbc, aes_256_cbc, aes_128_gcm, aes_256_gcm, aes_128_ccm, aes_256_ccm] ++
         [aes_128_ccm_8, aes_256_ccm_8, chacha20_poly1305, aria_128_gcm, aria_256_gcm, null] ++
         [camellia_128_cbc, camellia_256_cbc, camellia_128_gcm, camellia_256_gcm].

@@ -27,8 +27,9 @@
 %% From any process, atomic. Blocks while the daemon takes no more.
 -callback send(lane(), iodata()) -> ok | {error, closed | timeout | einval | atom()}.
 -callback set(lane(), [option()]) -> ok | {error, atom()}.
-%% Lets the owner receive the next messages; event/2 understands them.
--callback arm(lane()) -> ok | {error, atom()}.
+%% Lets the owner receive the next messages; event/2 understands them. Buffer is the option's value,
+%% Last the size of the message before: a lane need not hold much for one that may not come.
+-callback arm(lane(), Buffer :: pos_integer(), Last :: non_neg_integer()) -> ok | {error, atom()}.
 -callback event(lane(), Message :: term()) -> event().
 %% End of our data, after all of it; does not wait for that.
 -callback shutdown(lane()) -> ok.

@@ -4,11 +4,14 @@
 
 -behaviour(etls_lane).
 
--export([open/3, send/2, set/2, arm/1, event/2, shutdown/1, close/1]).
+-export([open/3, send/2, set/2, arm/3, event/2, shutdown/1, close/1]).
 
 %% Messages per arming. One setopts per 16 reads of up to `buffer' bytes costs next to nothing, and
 %% keeps what may arrive after we stopped asking to 16 x 128 KiB.
 -define(PORTION, 16).
+
+%% Messages smaller than this do not promise more.
+-define(FEW, 4096).
 
 %% Connecting to a local socket takes microseconds; a daemon that takes this long is stuck.
 -define(CONNECT_TIMEOUT, 5000).
@@ -59,9 +62,16 @@ einval_or_closed(Lane) ->
 set(Lane, Options) ->
     inet:setopts(Lane, Options).
 
--spec arm(gen_tcp:socket()) -> ok | {error, atom()}.
-arm(Lane) ->
-    inet:setopts(Lane, [{active, ?PORTION}]).
+-spec arm(gen_tcp:socket(), pos_integer(), non_neg_integer()) -> ok | {error, atom()}.
+arm(Lane, Buffer, Last) when Last >= ?FEW; Buffer =< ?FEW ->
+    inet:setopts(Lane, [{active, ?PORTION}]);
+arm(Lane, Buffer, _Last) ->
+    % Going active, inet takes a buffer of the present size and keeps it until something comes: 128
+    % KiB per idle connection. So it gets a small one now, the next is of full size.
+    case inet:setopts(Lane, [{buffer, ?FEW}, {active, ?PORTION}]) of
+        ok -> inet:setopts(Lane, [{buffer, Buffer}]);
+        {error, Reason} -> {error, Reason}
+    end.
 
 -spec event(gen_tcp:socket(), term()) -> etls_lane:event().
 event(Lane, {tcp, Lane, Data}) -> {data, Data};

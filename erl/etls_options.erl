@@ -252,7 +252,7 @@ checked(Name, Value) ->
         {Section, Key, Checked} -> {Section, Key, Checked};
         invalid -> wrong(Name, {invalid, shown(Value)});
         not_a_path -> wrong(Name, not_a_path);
-        secret -> wrong(Name, {invalid, '...'});
+        secret -> wrong(Name, invalid);
         unknown -> wrong(shown(Name), unknown)
     end.
 

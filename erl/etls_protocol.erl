@@ -155,7 +155,8 @@ known_atoms() ->
 
 posix_atoms() ->
     [e2big, eacces, eaddrinuse, eaddrnotavail, eafnosupport, eagain, ealready, ebadf, ebadmsg] ++
-        [ebusy, ecanceled, echild, ecomm, eremoteio, econnaborted, econnrefused, econnreset, edeadlk] ++
+        [ebusy, ecanceled, echild, ecomm, eremoteio, econnaborted, econnrefused] ++
+        [econnreset, edeadlk] ++
         [edestaddrreq, edom, edquot, eexist, efault, efbig, ehostdown, ehostunreach, eidrm] ++
         [eilseq, einprogress, eintr, einval, eio, eisconn, eisdir, eloop, emfile, emlink] ++
         [emsgsize, emultihop, enametoolong, enetdown, enetreset, enetunreach, enfile] ++

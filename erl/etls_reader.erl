@@ -222,23 +222,18 @@ finish(#reader{eof = true, ended = {ended, Reason}} = Reader, Effects) ->
 finish(Reader, Effects) ->
     done(Reader, Effects).
 
-%% What is left is less than was asked for, or no whole packet: it goes, as in gen_tcp.
-tell(Reason, #reader{waiting = Waiting, packets = Packets, told = Told} = Reader, Effects) ->
-    Over = Reader#reader{
-        active = false,
-        packets = etls_packet:clear(Packets),
-        waiting = queue:new(),
-        told = true
-    },
+%% Bytes too few for a recv stay, since a shorter one may ask for them; what is no whole packet for
+%% an active owner goes, since nobody will.
+tell(Reason, #reader{waiting = Waiting, packets = Packets, told = Told} = Reader0, Effects) ->
+    Reader = Reader0#reader{waiting = queue:new(), active = false, told = true},
     case queue:out(Waiting) of
         {{value, {First, _}}, Others} ->
-            Answered = [{reply, First, {error, tell_once(Reason, Reader)}} | Effects],
+            Answered = [{reply, First, {error, tell_once(Reason, Reader0)}} | Effects],
             Replies = [{reply, Who, {error, closed}} || {Who, _} <- queue:to_list(Others)],
-            done(Over, lists:reverse(Replies, Answered));
-        {empty, _} when Told ->
-            done(Over, Effects);
+            done(Reader, lists:reverse(Replies, Answered));
         {empty, _} ->
-            done(Over, [{terminal, Reason} | Effects])
+            Emptied = Reader#reader{packets = etls_packet:clear(Packets)},
+            done(Emptied, [{terminal, Reason} || not Told] ++ Effects)
     end.
 
 tell_once(_Reason, #reader{told = true}) -> closed;

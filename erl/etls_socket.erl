@@ -84,6 +84,8 @@
     lane = none :: none | {opening, Token :: binary(), Tries :: integer()} | {lane, term()},
     lane_module = none :: module() | none,
     armed = false :: boolean(),
+    %% Bytes that came last over the lane.
+    last = 0 :: non_neg_integer(),
     stream :: #stream{},
     linger :: {boolean(), non_neg_integer()},
     reader :: etls_reader:reader(),
@@ -399,7 +401,8 @@ enter_open(Other) -> Other.
 open(info, Message, #data{lane = {lane, Lane}, lane_module = Module} = Data) ->
     case Module:event(Lane, Message) of
         {data, Binary} ->
-            read(etls_reader:data(Binary, Data#data.reader), Data, []);
+            Received = Data#data{last = byte_size(Binary)},
+            read(etls_reader:data(Binary, Data#data.reader), Received, []);
         unarmed ->
             settle(Data#data{armed = false}, []);
         eof ->
@@ -534,7 +537,7 @@ settle(#data{reader = Reader, stream = #stream{exit_on_close = true}} = Data0, A
         true ->
             % All that was received is in this process, so the daemon may forget the connection.
             Data = stop_sending(release(Data0)),
-            case etls_reader:is_told(Reader) of
+            case etls_reader:is_told(Reader) andalso etls_reader:size(Reader) =:= 0 of
                 true -> {stop, normal, Data};
                 false -> {keep_state, Data, Actions}
             end;
@@ -548,7 +551,7 @@ arm(#data{armed = false, lane = {lane, Lane}, lane_module = Module, reader = Rea
     case etls_reader:wants_data(Reader) of
         true ->
             % An error means that the lane is closed, which its own message tells.
-            _ = Module:arm(Lane),
+            _ = Module:arm(Lane, (Data#data.stream)#stream.buffer, Data#data.last),
             Data#data{armed = true};
         false ->
             Data
@@ -623,7 +626,7 @@ start_closing(Mode0, #data{conn = Conn, linger = Linger} = Data0) ->
     case request(close, close, Arguments, Data2) of
         {ok, Asked} ->
             {_, Reader} = etls_reader:discard(Asked#data.reader),
-            Data = arm(stop_sending(Asked#data{reader = Reader})),
+            Data = arm(end_sending(Mode, Asked#data{reader = Reader})),
             Actions = [
                 {state_timeout, Limit, abort},
                 {{timeout, answer}, ?CLOSE_ANSWER, none},
@@ -634,6 +637,10 @@ start_closing(Mode0, #data{conn = Conn, linger = Linger} = Data0) ->
         {error, closed} ->
             closed(Data2)
     end.
+
+%% The lane's end could overtake the abort, and would be answered with a close_notify.
+end_sending(abort, Data) -> refuse_sending(Data);
+end_sending(graceful, Data) -> stop_sending(Data).
 
 close_mode(abort, _) -> {abort, 0, infinity};
 close_mode(graceful, {true, 0}) -> {abort, 0, infinity};

@@ -193,7 +193,8 @@ many(Once, Count) ->
     [ok] = lists:usort([result(R, 60000) || R <- Running]),
     ok.
 
-%% Both ends of 200 connections; an idle one holds no buffers.
+%% Both ends of 200 connections. An idle one holds no buffer in the daemon; in the VM it holds the
+%% 128 KiB that the inet driver sets aside for an armed lane (not touched, so not resident).
 idle_connections_are_small(Config) ->
     {Listener, Port} = listen(Config),
     {Vm, Daemon} = memory(),
@@ -207,8 +208,8 @@ idle_connections_are_small(Config) ->
     VmEach = (VmNow - Vm) div Ends,
     DaemonEach = (DaemonNow - Daemon) div Ends,
     ct:pal("per end: VM ~b, daemon ~b bytes", [VmEach, DaemonEach]),
-    ?assert(VmEach < 40000),
-    ?assert(DaemonEach < 60000).
+    ?assert(VmEach < 160000),
+    ?assert(DaemonEach < 40000).
 
 nothing_is_left_behind(_Config) ->
     etls_test_lib:nothing_left_behind().

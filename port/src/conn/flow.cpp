@@ -17,11 +17,6 @@ bool flow::over() const noexcept
     return handshake == handshake_phase::failed || end == peer_end::failed || close_notify_said;
 }
 
-bool flow::left() const noexcept
-{
-    return vm_done() || (end == peer_end::failed && lane == lane_phase::dropped);
-}
-
 flow::step flow::next() const noexcept
 {
     const bool handshake_over = handshake == handshake_phase::done || handshake == handshake_phase::failed;
@@ -42,9 +37,10 @@ flow::step flow::next() const noexcept
         return step::send_fin;
     if (closing == closing_mode::graceful && flushed() && !closed_told)
         return step::tell_closed;
-    if (lane == lane_phase::attached && flushed() && (vm_done() || (end == peer_end::failed && lane_out_shut)))
+    // Even after a failure the lane is the VM's to end: a send that met a closed lane would cost it what it has not read.
+    if (lane == lane_phase::attached && flushed() && vm_done())
         return step::drop_lane;
-    if (lane != lane_phase::attached && flushed() && left() && (tcp_eof || tcp_broken))
+    if (lane != lane_phase::attached && flushed() && vm_done() && (tcp_eof || tcp_broken))
         return step::finish;
     return step::none;
 }
@@ -82,7 +78,7 @@ flow::deadline flow::limit() const noexcept
     const bool failed = handshake == handshake_phase::failed || end == peer_end::failed;
     if (!flushed() && (vm_done() || (failed && to_peer)))
         return deadline::stall;
-    if (lane != lane_phase::attached && flushed() && left() && !tcp_eof)
+    if (lane != lane_phase::attached && flushed() && vm_done() && !tcp_eof)
         return deadline::linger;
     return deadline::none;
 }

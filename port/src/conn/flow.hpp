@@ -80,7 +80,6 @@ struct flow {
 private:
     [[nodiscard]] bool over() const noexcept;
     [[nodiscard]] bool flushed() const noexcept { return fin_sent || tcp_broken; }
-    [[nodiscard]] bool left() const noexcept;
 };
 
 } // namespace etls::conn

@@ -2,6 +2,7 @@
 
 #include "base/limits.hpp"
 #include "base/log.hpp"
+#include "lane/leftovers.hpp"
 #include "net/readiness.hpp"
 #include "net/sockets.hpp"
 
@@ -154,10 +155,13 @@ struct local_lane_acceptor::state : std::enable_shared_from_this<state> {
 
 result<std::unique_ptr<local_lane_acceptor>> local_lane_acceptor::open(boost::asio::io_context& context, arrival tell)
 {
-    std::string directory = base_directory() + "/etlsd-XXXXXX";
+    const auto base = base_directory();
+    if (const int removed = remove_leftovers(base); removed != 0)
+        log::info("lane: removed the directories of ", removed, " daemons that died");
+    std::string directory = base + '/' + std::string{directory_prefix} + "XXXXXX";
     if (::mkdtemp(directory.data()) == nullptr) // 0700
         return failure{net::last_error()};
-    std::string path = directory + "/lane";
+    std::string path = directory + '/' + std::string{socket_name};
     auto at = net::address::local(path);
     if (!at)
         return failure{at.error()};
