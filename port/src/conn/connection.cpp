@@ -197,6 +197,8 @@ void connection::on_lane_readable()
         // Data before the handshake stay where they are; its end is the VM's goodbye.
         if (lane_looks_ended())
             flow_.closing = flow::closing_mode::abort;
+        else
+            flow_.lane_early = true;
         return;
     }
     const auto input = thread_.input().first(limits::lane_read_bytes);

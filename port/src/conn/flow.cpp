@@ -62,7 +62,7 @@ flow::interest flow::wanted() const noexcept
     }
     want.write_tcp = to_peer && !tcp_broken;
     // Before the handshake only the lane's end is of interest; after a failure its data are read to be dropped.
-    want.read_lane = attached && !lane_eof && ((!to_peer && !held) || !can_send());
+    want.read_lane = attached && !lane_eof && (done ? (!to_peer && !held) || !can_send() : !lane_early);
     want.write_lane = attached && to_lane && !lane_out_shut && !vm_done();
     want.watch_lane = attached && lane_eof && !lane_hung_up;
     return want;

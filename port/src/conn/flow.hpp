@@ -24,6 +24,7 @@ struct flow {
     bool handshake_told = false;
     lane_phase lane = lane_phase::awaited;
     bool lane_eof = false;      ///< the VM will write no more
+    bool lane_early = false;    ///< data came before the handshake was over; they wait in the kernel
     bool lane_hung_up = false;  ///< the VM will read no more either
     bool lane_out_shut = false; ///< we have told the lane its end of data
     bool to_lane = false;       ///< plaintext waits for the lane

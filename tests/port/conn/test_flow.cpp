@@ -104,6 +104,16 @@ BOOST_AUTO_TEST_CASE(a_server_waits_for_its_handshake_to_be_asked_for)
     expect(it, {step::tell_handshake});
 }
 
+BOOST_AUTO_TEST_CASE(early_data_of_the_lane_are_not_looked_at_again_and_again)
+{
+    flow it;
+    it.lane = flow::lane_phase::attached;
+    it.lane_early = true;
+    BOOST_TEST(!it.wanted().read_lane);
+    it.handshake = flow::handshake_phase::done;
+    BOOST_TEST(it.wanted().read_lane);
+}
+
 BOOST_AUTO_TEST_CASE(a_clients_outcome_waits_for_the_question)
 {
     flow it;
