@@ -193,14 +193,8 @@ void connection::on_lane_readable()
 {
     if (!flow_.wanted().read_lane)
         return;
-    if (flow_.handshake != flow::handshake_phase::done) {
-        // Data before the handshake stay where they are; its end is the VM's goodbye.
-        if (lane_looks_ended())
-            flow_.closing = flow::closing_mode::abort;
-        else
-            flow_.lane_early = true;
-        return;
-    }
+    if (flow_.handshake != flow::handshake_phase::done)
+        return peek_at_lane();
     const auto input = thread_.input().first(limits::lane_read_bytes);
     const auto n = ::recv(lane_->fd(), input.data(), input.size(), 0);
     if (n > 0) {
@@ -379,11 +373,23 @@ void connection::lane_at_end(bool hung_up)
     flow_.lane_hung_up = flow_.lane_hung_up || hung_up;
 }
 
-bool connection::lane_looks_ended()
+/// Before the handshake is over, data stay where they are; the end is the VM's goodbye.
+void connection::peek_at_lane()
 {
     char byte = 0;
     const auto n = ::recv(lane_->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == 0 || (n < 0 && !net::would_block(net::last_error()));
+    if (n > 0)
+        flow_.lane_early = true;
+    else if (n == 0 || !net::would_block(net::last_error()))
+        flow_.closing = flow::closing_mode::abort;
+}
+
+void connection::lane_hung_up()
+{
+    if (flow_.handshake == flow::handshake_phase::done)
+        flow_.lane_hung_up = true;
+    else
+        flow_.closing = flow::closing_mode::abort;
 }
 
 // ---- deciding and doing
@@ -496,12 +502,8 @@ void connection::wait()
         lane_->on_readable(then(&connection::on_lane_readable));
     if (want.write_lane)
         lane_->on_writable(then(&connection::on_lane_writable));
-    if (want.watch_lane) {
-        lane_->on_hangup([self = shared_from_this()] {
-            self->flow_.lane_hung_up = true;
-            self->advance();
-        });
-    }
+    if (want.watch_lane)
+        lane_->on_hangup(then(&connection::lane_hung_up));
 }
 
 void connection::watch_deadline()

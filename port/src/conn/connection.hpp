@@ -99,7 +99,8 @@ private:
     void deliver(byte_buffer& plain);
     void transmit(byte_buffer& cipher);
     void lane_at_end(bool hung_up);
-    [[nodiscard]] bool lane_looks_ended();
+    void peek_at_lane();
+    void lane_hung_up();
     void end_with(flow::peer_end, std::optional<failure>);
 
     void advance();

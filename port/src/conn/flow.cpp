@@ -64,7 +64,7 @@ flow::interest flow::wanted() const noexcept
     // Before the handshake only the lane's end is of interest; after a failure its data are read to be dropped.
     want.read_lane = attached && !lane_eof && (done ? (!to_peer && !held) || !can_send() : !lane_early);
     want.write_lane = attached && to_lane && !lane_out_shut && !vm_done();
-    want.watch_lane = attached && lane_eof && !lane_hung_up;
+    want.watch_lane = attached && (lane_eof || (lane_early && !done)) && !lane_hung_up;
     return want;
 }
 
