@@ -6,6 +6,10 @@
 
 -export([open/3, send/2, set/2, arm/3, event/2, shutdown/1, close/1]).
 
+%% Kernel buffer for what we send. Measured on 10 connections in bulk: 256 KiB costs the VM a tenth
+%% less than the default of 208 KiB; 1 MiB costs the daemon more, whose reads then miss the cache.
+-define(SEND_BUFFER, 262144).
+
 %% Messages per arming. One setopts per 16 reads of up to `buffer' bytes costs next to nothing, and
 %% keeps what may arrive after we stopped asking to 16 x 128 KiB.
 -define(PORTION, 16).
@@ -24,7 +28,8 @@ open(Address, Token, Options) ->
         {active, false},
         {packet, raw},
         {exit_on_close, false},
-        {show_econnreset, true}
+        {show_econnreset, true},
+        {sndbuf, ?SEND_BUFFER}
     ],
     case gen_tcp:connect(Address, 0, Fixed ++ Options, ?CONNECT_TIMEOUT) of
         {ok, Lane} ->
