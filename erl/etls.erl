@@ -121,7 +121,8 @@
     | {ipv6_v6only, boolean()}
     | {backlog, non_neg_integer()}.
 %% These act on the daemon's TCP socket. `nodelay' is on by default, the others as the kernel has
-%% them. `reuseaddr', `ipv6_v6only' and `backlog' (listen only) cannot be set later.
+%% them. `reuseaddr', `ipv6_v6only' and `backlog' (listen only) cannot be set later, and `backlog'
+%% cannot be asked for.
 
 -type address_option() ::
     {ip | ifaddr, inet:ip_address() | any | loopback | {local, string() | binary()}}
@@ -159,7 +160,8 @@
 %% <dd>Under `verify_peer': whether a client must send a certificate, and whether it is asked
 %% only in its first handshake.</dd>
 %% <dt>`cacertfile', `cacerts', `crls'</dt>
-%% <dd>Whom to trust, and what is revoked. The file and the list add up.</dd>
+%% <dd>Whom to trust, and what is revoked. The file and the list add up. What is given in binaries
+%% may not exceed 16 MB in all (`too_long').</dd>
 %% <dt>`certfile', `keyfile', `chain'</dt>
 %% <dd>Our own certificate (required to listen), its key (default: `certfile') and the certificates
 %% between it and the root.</dd>
@@ -264,10 +266,13 @@ handshake(_, _) ->
 -spec send(socket(), iodata()) -> ok | {error, reason()}.
 send(#etls_socket{ref = Ref} = Socket, Data) ->
     case etls_registry:sending(Ref) of
-        {Module, Lane, 0, CloseOnTimeout} ->
+        {Module, Lane, 0, CloseOnTimeout} when is_binary(Data) ->
             sent(Module:send(Lane, Data), CloseOnTimeout, Socket);
         {Module, Lane, HeaderBytes, CloseOnTimeout} ->
+            % Sized without a header, too: the driver would log what is no iodata as its own error.
             try iolist_size(Data) of
+                _ when HeaderBytes =:= 0 ->
+                    sent(Module:send(Lane, Data), CloseOnTimeout, Socket);
                 Size when Size bsr (HeaderBytes * 8) =:= 0 ->
                     % Header and data in one command, so that concurrent sends stay whole.
                     Packet = [<<Size:HeaderBytes/unit:8>> | Data],
@@ -388,18 +393,18 @@ setopts(_, _) ->
 %% the TCP options' are the kernel's.
 -spec getopts(socket() | listener(), [atom()]) -> {ok, [{atom(), term()}]} | {error, reason()}.
 getopts(#etls_socket{ref = Ref} = Socket, Names) ->
-    getopts(Ref, Names, connection, fun(Stream) ->
+    getopts(Ref, Names, fun(Stream) ->
         etls_socket:call(Socket, {getopts, Stream})
     end);
 getopts(#etls_listener{ref = Ref} = Listener, Names) ->
-    getopts(Ref, Names, listener, fun(Stream) ->
+    getopts(Ref, Names, fun(Stream) ->
         etls_listener:call(Listener, {getopts, Stream})
     end);
 getopts(_, _) ->
     {error, einval}.
 
-getopts(Ref, Names, Kind, AskStream) ->
-    case etls_options:names(Names, Kind) of
+getopts(Ref, Names, AskStream) ->
+    case etls_options:names(Names) of
         {ok, #{stream := Stream, tcp := Tcp}} ->
             case AskStream(Stream) of
                 {ok, Values} when Tcp =:= [] -> {ok, Values};
@@ -430,7 +435,7 @@ getstat(_) ->
 %% the network, in bytes and in kernel calls.
 -spec getstat(socket(), [inet:stat_option()]) ->
     {ok, [{inet:stat_option(), non_neg_integer()}]} | {error, reason()}.
-getstat(Socket, Names) when is_list(Names) ->
+getstat(Socket, Names) when length(Names) >= 0 ->
     case getstat(Socket) of
         {ok, Counters} ->
             Known = maps:from_list(Counters),
@@ -447,9 +452,12 @@ getstat(_, _) ->
 %% Something about this socket that only the daemon knows.
 ask(Ref, Command, Arguments) ->
     case etls_registry:find(Ref) of
-        {_, #{conn := Conn}} -> etls_daemon:call(Command, Arguments#{conn => Conn});
-        {_, #{listener := Listener}} -> etls_daemon:call(Command, Arguments#{listener => Listener});
-        _ -> {error, closed}
+        {_, #{conn := Conn, daemon := Daemon}} ->
+            etls_daemon:ask(Daemon, Command, Arguments#{conn => Conn});
+        {_, #{listener := Listener, daemon := Daemon}} ->
+            etls_daemon:ask(Daemon, Command, Arguments#{listener => Listener});
+        _ ->
+            {error, closed}
     end.
 
 %% --- what is known of a connection -----------------------------------------------------------
@@ -523,7 +531,7 @@ connection_information(_) ->
 %% out.
 -spec connection_information(socket(), [atom()]) ->
     {ok, [{atom(), term()}]} | {error, reason()}.
-connection_information(Socket, Items) when is_list(Items) ->
+connection_information(Socket, Items) when length(Items) >= 0 ->
     case connection_information(Socket) of
         {ok, Information} ->
             Found = [lists:keyfind(Item, 1, Information) || Item <- Items],
@@ -559,10 +567,9 @@ cipher_suites() ->
 %% @doc The names of those that an OpenSSL cipher string selects.
 -spec cipher_suites(string() | binary()) -> [string()] | {error, reason()}.
 cipher_suites(Filter) ->
-    try iolist_to_binary(Filter) of
-        Binary -> suites(#{filter => Binary})
-    catch
-        error:badarg -> {error, einval}
+    case etls_options:cipher_filter(Filter) of
+        {ok, Ciphers} -> suites(#{filter => Ciphers});
+        {error, Reason} -> {error, Reason}
     end.
 
 suites(Arguments) ->

@@ -2,9 +2,10 @@
 %% A queue of received binaries that counts its bytes. Taking from the front joins binaries only
 %% where a taken piece spans several of them, and then once.
 %%
-%% A long piece that is still on its way is gathered as it comes: each binary is appended to one that
-%% grows in place and is free again while it is warm. Kept until the last had come, 100 MB in pieces
-%% of 128 KiB were fresh pages twice over, and a quarter of the VM's time went into clearing them.
+%% A long piece that is still on its way is gathered as it comes: each binary is appended to one
+%% that grows in place and is free again while it is warm. Kept until the last had come, 100 MB in
+%% pieces of 128 KiB were fresh pages twice over, and a quarter of the VM's time went into clearing
+%% them.
 -module(etls_buffer).
 
 -export([new/0, size/1, push/2, unget/2, pop/1, take/2, front/2, gather/2]).

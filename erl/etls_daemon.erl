@@ -10,7 +10,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/0, request/4, call/2, call/3]).
+-export([start_link/0, request/4, call/2, call/3, ask/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([tag/0]).
@@ -56,11 +56,19 @@ call(Command, Arguments) ->
 -spec call(etls_protocol:command(), etls_protocol:arguments(), timeout()) ->
     etls_protocol:result().
 call(Command, Arguments, Timeout) ->
+    call(?MODULE, Command, Arguments, Timeout, not_started).
+
+%% Asks this daemon and no later one, to whom the numbers of connections and listeners mean others.
+-spec ask(pid(), etls_protocol:command(), etls_protocol:arguments()) -> etls_protocol:result().
+ask(Daemon, Command, Arguments) ->
+    call(Daemon, Command, Arguments, ?CALL_TIMEOUT, econnaborted).
+
+call(Daemon, Command, Arguments, Timeout, Absent) ->
     try
-        gen_server:call(?MODULE, {call, Command, Arguments}, Timeout)
+        gen_server:call(Daemon, {call, Command, Arguments}, Timeout)
     catch
         exit:{timeout, _} -> {error, timeout};
-        exit:{noproc, _} -> {error, not_started};
+        exit:{noproc, _} -> {error, Absent};
         exit:_ -> {error, econnaborted}
     end.
 

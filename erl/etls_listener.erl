@@ -273,8 +273,16 @@ daemon_down(State) ->
     },
     noreply(try_listen(Down)).
 
+answered(listen, {ok, #{listener := Listener}}, #state{closer = Closer} = State) when
+    Closer =/= none
+->
+    ask_close(State#state{listener = Listener});
+answered(listen, {error, _}, #state{closer = Closer} = State) when Closer =/= none ->
+    {stop, normal, State};
 answered(listen, {ok, #{listener := Listener, address := Address}}, State) ->
-    ok = etls_registry:update(ref(State), #{local => Address, listener => Listener}),
+    #{pid := Daemon} = State#state.link,
+    Facts = #{local => Address, listener => Listener, daemon => Daemon},
+    ok = etls_registry:update(ref(State), Facts),
     State1 = State#state{listener = Listener, arguments = same_place(Address, State)},
     case State1 of
         #state{opener = none} ->
@@ -391,23 +399,25 @@ refuse_waiters(Result, #state{waiters = Waiters} = State) ->
 %% Answers when the daemon has closed, so that the port is free by then.
 start_closing(State0) ->
     ok = etls_registry:leave(ref(State0)),
-    State = refuse_waiters({error, closed}, State0),
-    case State#state.listener of
-        none ->
-            {stop, normal, State};
-        Listener ->
-            case request(close, close, #{listener => Listener}, State) of
-                {ok, Asked} ->
-                    _ = erlang:send_after(?CLOSE_ANSWER, self(), closed_at_last),
-                    Closer =
-                        case Asked#state.closer of
-                            none -> nobody;
-                            From -> From
-                        end,
-                    {noreply, Asked#state{closer = Closer}};
-                {error, closed} ->
-                    {stop, normal, State}
-            end
+    State1 = refuse_waiters({error, closed}, State0),
+    State =
+        case State1#state.closer of
+            none -> State1#state{closer = nobody};
+            _ -> State1
+        end,
+    _ = erlang:send_after(?CLOSE_ANSWER, self(), closed_at_last),
+    case lists:member(listen, maps:values(State#state.requests)) of
+        % What its answer brings has to be closed.
+        true -> {noreply, State};
+        false -> ask_close(State)
+    end.
+
+ask_close(#state{listener = none} = State) ->
+    {stop, normal, State};
+ask_close(#state{listener = Listener} = State) ->
+    case request(close, close, #{listener => Listener}, State) of
+        {ok, Asked} -> {noreply, Asked};
+        {error, closed} -> {stop, normal, State}
     end.
 
 -spec terminate(term(), #state{}) -> ok.
@@ -429,9 +439,9 @@ terminate(_Reason, #state{listener = Listener, closer = Closer} = State0) ->
 
 set_tcp(Tcp, _State) when map_size(Tcp) =:= 0 -> ok;
 set_tcp(_Tcp, #state{listener = none}) -> {error, econnaborted};
-set_tcp(Tcp, #state{listener = Listener}) ->
+set_tcp(Tcp, #state{listener = Listener, link = #{pid := Daemon}}) ->
     % Rare, and the daemon answers it without waiting for anybody.
-    case etls_daemon:call(set_options, #{listener => Listener, tcp => Tcp}) of
+    case etls_daemon:ask(Daemon, set_options, #{listener => Listener, tcp => Tcp}) of
         ok -> ok;
         {error, Reason} -> {error, Reason}
     end.

@@ -5,7 +5,7 @@
 %% Where an option is given twice the first one counts, as in proplists; all are checked.
 -module(etls_options).
 
--export([connect/3, listen/2, set/1, names/2]).
+-export([connect/3, listen/2, set/1, names/1, cipher_filter/1]).
 -export([check_timeout/1, check_length/1]).
 
 -export_type([error/0, changes/0]).
@@ -23,6 +23,13 @@
 -define(MAX_INT, 16#7FFFFFFF).
 -define(MAX_TIMEOUT, 16#FFFFFFFF).
 -define(MAX_NAME, 255).
+%% sun_path's 108 bytes, without the zero at its end.
+-define(MAX_LOCAL_PATH, 107).
+-define(MAX_CIPHERS, 65535).
+
+%% The daemon gives the link up over a frame of more than 16 MiB (proto/PROTOCOL.md, 1); some of it
+%% is for what comes with the arguments.
+-define(MAX_ARGUMENTS, 16#1000000 - 4096).
 
 %% Values longer than this are not repeated in an error.
 -define(MAX_ECHO, 16).
@@ -193,30 +200,40 @@ set(Options) ->
     end.
 
 %% For getopts: which of the names are asked of whom.
--spec names(term(), connection | listener) ->
-    {ok, #{stream := [atom()], tcp := [atom()]}} | error().
-names(Names, Kind) ->
+-spec names(term()) -> {ok, #{stream := [atom()], tcp := [atom()]}} | error().
+names(Names) ->
     try
         is_list_of(fun(_) -> true end, Names) orelse throw({?MODULE, einval}),
-        Sections = [{section_of(Name, Kind), Name} || Name <- Names],
+        Sections = [{section_of(Name), Name} || Name <- Names],
         {ok, #{
             stream => [Name || {stream, Name} <- Sections],
-            tcp => [Name || {tcp, Name} <- Sections]
+            tcp => lists:usort([Name || {tcp, Name} <- Sections])
         }}
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-section_of(Name, Kind) ->
+section_of(Name) ->
     Stream = [
         active, mode, packet, packet_size, exit_on_close, send_timeout, send_timeout_close, buffer
     ],
     Tcp = [nodelay, keepalive, sndbuf, recbuf, linger, reuseaddr, ipv6_v6only],
-    IsTcp = lists:member(Name, Tcp) orelse (Kind =:= listener andalso Name =:= backlog),
-    case lists:member(Name, Stream) of
-        true -> stream;
-        false when IsTcp -> tcp;
-        false -> wrong(Name, unknown)
+    case {lists:member(Name, Stream), lists:member(Name, Tcp)} of
+        {true, _} -> stream;
+        {_, true} -> tcp;
+        _ -> wrong(shown(Name), unknown)
+    end.
+
+%% --- what OpenSSL has ------------------------------------------------------------------------
+
+%% A cipher string by itself.
+-spec cipher_filter(term()) -> {ok, binary()} | error().
+cipher_filter(Filter) ->
+    try
+        {tls, ciphers, Ciphers} = checked(ciphers, Filter),
+        {ok, Ciphers}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
     end.
 
 %% --- reading a list of options ---------------------------------------------------------------
@@ -396,15 +413,20 @@ name(_) ->
 
 %% The address of an AF_UNIX socket. Not made absolute: its length is limited, and an abstract one
 %% begins with a zero.
-path(Path) when is_binary(Path), Path =/= <<>> -> Path;
+path(<<First, _/binary>> = Path) when byte_size(Path) =< ?MAX_LOCAL_PATH ->
+    case First =:= 0 orelse binary:match(Path, <<0>>) =:= nomatch of
+        true -> Path;
+        false -> invalid
+    end;
 path([_ | _] = Path) ->
     try unicode:characters_to_binary(Path) of
-        Binary when is_binary(Binary), Binary =/= <<>> -> Binary;
+        Binary when is_binary(Binary) -> path(Binary);
         _ -> invalid
     catch
         error:badarg -> invalid
     end;
-path(_) -> invalid.
+path(_) ->
+    invalid.
 
 %% The daemon reads files from its own working directory.
 check_file(Path) when is_binary(Path); is_list(Path) ->
@@ -440,7 +462,10 @@ check_ciphers(_) ->
 ciphers(Names) ->
     try
         Binaries = [iolist_to_binary(Name) || Name <- Names],
-        valid(tls, not lists:member(<<>>, Binaries), iolist_to_binary(lists:join($:, Binaries)))
+        Ciphers = iolist_to_binary(lists:join($:, Binaries)),
+        IsText = binary:match(Ciphers, <<0>>) =:= nomatch,
+        IsGood = IsText andalso byte_size(Ciphers) =< ?MAX_CIPHERS,
+        valid(tls, IsGood andalso not lists:member(<<>>, Binaries), Ciphers)
     catch
         error:_ -> invalid
     end.
@@ -464,11 +489,18 @@ check_protocols(_Section, _) ->
 %% --- what the options amount to --------------------------------------------------------------
 
 validated(Given, Arguments) ->
+    erlang:external_size(Arguments) =< ?MAX_ARGUMENTS orelse wrong(longest(Given), too_long),
     #{
         stream => stream(section(stream, Given)),
         arguments => Arguments,
         linger => maps:get(linger, section(tcp, Given), {false, 0})
     }.
+
+%% Only among the TLS options are there any without a limit of their own.
+longest(Given) ->
+    Tls = maps:to_list(section(tls, Given)),
+    {_, Name} = lists:max([{erlang:external_size(Value), Option} || {Option, Value} <- Tls]),
+    Name.
 
 stream(Given) ->
     Default = #stream{},

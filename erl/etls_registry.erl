@@ -8,7 +8,8 @@
 %%   etls_link      the daemon of the moment and how to reach it.
 %%
 %% The rows are written by the processes they speak of; this process only removes what one that was
-%% killed left behind. Rows are found by the socket's reference, since a pid can come back.
+%% killed left behind, here and in the daemon. Rows are found by the socket's reference, since a pid
+%% can come back.
 -module(etls_registry).
 
 -behaviour(gen_server).
@@ -69,9 +70,17 @@ status(Ref, Status) ->
 
 -spec leave(reference()) -> ok.
 leave(Ref) ->
-    true = ets:delete(?SENDING, Ref),
-    true = ets:delete(?KNOWN, Ref),
-    ok.
+    ok = delete(?SENDING, Ref),
+    delete(?KNOWN, Ref).
+
+delete(Table, Key) ->
+    try
+        true = ets:delete(Table, Key),
+        ok
+    catch
+        % The table went with etls_sup, which was killed: the caller goes, too.
+        error:badarg -> ok
+    end.
 
 -spec find(reference()) -> {status(), map()} | unknown.
 find(Ref) ->
@@ -121,8 +130,7 @@ put_link(Link) ->
 
 -spec drop_link() -> ok.
 drop_link() ->
-    true = ets:delete(?LINK, link),
-    ok.
+    delete(?LINK, link).
 
 -spec link() -> link() | none.
 link() ->
@@ -152,6 +160,7 @@ handle_cast({watch, Ref, Pid}, Watched) ->
 handle_info({'DOWN', Monitor, process, _Pid, _Reason}, Watched0) ->
     case maps:take(Monitor, Watched0) of
         {Ref, Watched} ->
+            ok = close_listener(find(Ref)),
             ok = leave(Ref),
             {noreply, Watched};
         error ->
@@ -159,6 +168,20 @@ handle_info({'DOWN', Monitor, process, _Pid, _Reason}, Watched0) ->
     end;
 handle_info(_Message, Watched) ->
     {noreply, Watched}.
+
+%% A listener that was killed: nothing else tells the daemon, which would keep the port. (Of a
+%% connection its lane tells.)
+close_listener({listening, #{listener := Listener, daemon := Daemon}}) ->
+    case link() of
+        #{pid := Daemon} = Link ->
+            Tag = erlang:unique_integer([positive]),
+            _ = etls_daemon:request(Link, Tag, close, #{listener => Listener}),
+            ok;
+        _ ->
+            ok
+    end;
+close_listener(_) ->
+    ok.
 
 watch(Ref, Pid, Watched) ->
     Watched#{monitor(process, Pid) => Ref}.

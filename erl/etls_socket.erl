@@ -216,7 +216,8 @@ with_link(#{pid := Pid, lane_module := Module} = Link, Data) ->
     Data#data{link = Link, daemon_monitor = monitor(process, Pid), lane_module = Module}.
 
 connected(#{conn := Conn, token := Token, peer := Peer, local := Local}, Data) ->
-    Facts = #{conn => Conn, peer => Peer, local => Local},
+    #{pid := Daemon} = Data#data.link,
+    Facts = #{conn => Conn, daemon => Daemon, peer => Peer, local => Local},
     ok = etls_registry:update(ref(Data), Facts),
     Data#data{
         conn = Conn, facts = Facts, lane = {opening, Token, ?LANE_TRIES}, arguments = none
@@ -369,8 +370,10 @@ open_lane(#data{lane = {opening, Token, Tries}, lane_module = Module} = Data) ->
             Again = Data#data{lane = {opening, Token, Tries - 1}},
             {keep_state, Again, [{{timeout, lane}, ?LANE_POLL, none}]};
         {error, Reason} ->
-            % Either the daemon is dying, or something is in the way that an operator must know.
-            ?LOG_WARNING("etls: no lane to the daemon: ~0tp", [Reason], #{domain => [etls]}),
+            % The daemon is dead, which its own end tells, or something is in the way that an
+            % operator must know.
+            lists:member(Reason, [econnrefused, econnreset, epipe, closed]) orelse
+                ?LOG_WARNING("etls: no lane to the daemon: ~0tp", [Reason], #{domain => [etls]}),
             give_up({error, econnaborted}, Data)
     end.
 
@@ -417,6 +420,9 @@ open({call, From}, {Ref, Request}, #data{socket = #etls_socket{ref = Ref}} = Dat
 open({timeout, {recv, From}}, none, Data) ->
     gen_statem:reply(From, {error, timeout}),
     forget(From, Data);
+open({timeout, lane_end}, none, #data{armed = false}) ->
+    % What is on the lane yet waits for the user to read on.
+    {keep_state_and_data, [{{timeout, lane_end}, ?LANE_END, none}]};
 open({timeout, lane_end}, none, Data) ->
     ended(etls_reader:eof(Data#data.reader), Data);
 open(cast, {Ref, abort}, #data{socket = #etls_socket{ref = Ref}} = Data) ->
@@ -454,10 +460,6 @@ open_info(Message, Data) ->
 
 open_call({recv, Length, Timeout}, From, Data) ->
     case etls_reader:recv(From, Length, Data#data.reader) of
-        {[], Reader} when Timeout =:= 0 ->
-            gen_statem:reply(From, {error, timeout}),
-            {Effects, Forgot} = etls_reader:forget(From, Reader),
-            read({Effects, Forgot}, Data, []);
         {[], Reader} ->
             Monitor = monitor(process, element(1, From)),
             Receivers = (Data#data.receivers)#{From => Monitor},

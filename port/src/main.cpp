@@ -4,6 +4,9 @@
 #include "cli/standalone.hpp"
 #include "cli/version.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -12,6 +15,15 @@ namespace {
 
 constexpr int bad_command_line = 2;
 constexpr int failed_to_start = 3;
+
+/// Closed, the next socket would take their number, and a line of the log go to a peer.
+void open_standard_descriptors()
+{
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (::fcntl(fd, F_GETFD) < 0)
+            static_cast<void>(::open("/dev/null", O_RDWR)); // the lowest number free is this one
+    }
+}
 
 int run(const etls::cli::settings& wish)
 {
@@ -37,6 +49,7 @@ int run(const etls::cli::settings& wish)
 
 int main(int argc, char** argv)
 {
+    open_standard_descriptors();
     const auto wish = etls::cli::parse(argc, argv);
     if (const auto* wrong = std::get_if<std::string>(&wish)) {
         std::cerr << "etlsd: " << *wrong << '\n';

@@ -25,6 +25,7 @@
          listener_options_are_inherited/1, setopts_is_all_or_nothing/1,
          wrong_options_are_named/1, wrong_files_are_named/1, secrets_are_not_echoed/1,
          files_may_be_relative_and_binaries/1, certificate_and_key_may_share_a_file/1,
+         what_is_no_list_is_einval/1, a_users_mistakes_are_not_logged/1, log/2,
          reasons_are_told_in_words/1, before_the_handshake_nothing_is_told/1,
          after_close_everything_says_closed/1, closing_twice_is_fine/1,
          a_second_handshake_is_refused/1, a_handshake_on_a_closed_socket_says_closed/1,
@@ -299,6 +300,8 @@ cipher_suites_are_listed_and_filtered(_Config) ->
     All = etls:cipher_suites(),
     ?assert(lists:member("ECDHE-RSA-AES128-SHA", All)),
     ?assert(lists:member("TLS_AES_128_GCM_SHA256", All)),
+    ?assertEqual({error, {options, {ciphers, {invalid, []}}}}, etls:cipher_suites("")),
+    ?assertEqual({error, {options, {ciphers, no_match}}}, etls:cipher_suites("no such cipher")),
     Strong = etls:cipher_suites("AES256"),
     ?assert(lists:member("ECDHE-RSA-AES256-GCM-SHA384", Strong)),
     ?assertNot(lists:member("ECDHE-RSA-AES128-SHA", Strong)).
@@ -490,6 +493,46 @@ certificate_and_key_may_share_a_file(Config) ->
          ok = etls:send(Server, "x"),
          ?assertEqual({ok, <<"x">>}, etls:recv(Client, 1, ?BOUND))
      end || Name <- ["ecdsa-both.pem", "rsa-both.pem"]].
+
+what_is_no_list_is_einval(Config) ->
+    {Client, _} = pair(Config),
+    {Listener, _} = listen(Config),
+    [?assertEqual({Name, Value, {error, einval}}, {Name, Value, apply(etls, Name, [On, Value])})
+     || {Name, On} <- [{getopts, Client}, {getopts, Listener}, {setopts, Client},
+                       {setopts, Listener}, {getstat, Client}, {connection_information, Client}],
+        Value <- [no_list, [active | recv_oct]]].
+
+%% Each is told to who made it; a log full of them would hide what an operator must see.
+a_users_mistakes_are_not_logged(Config) ->
+    {Client, _} = pair(Config),
+    {Listener, _} = listen(Config),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{level => warning, config => self()}),
+    Long = "/" ++ lists:duplicate(200, $a),
+    Mistakes = [fun() -> etls:send(Client, not_iodata) end,
+                fun() -> etls:send(Client, [256]) end,
+                fun() -> etls:recv(Client, -1) end,
+                fun() -> etls:setopts(Client, [{packet, 3}]) end,
+                fun() -> etls:getopts(Client, [backlog]) end,
+                fun() -> etls:getopts(Listener, [backlog]) end,
+                fun() -> etls:shutdown(Client, all) end,
+                fun() -> etls:controlling_process(Client, nobody) end,
+                fun() -> etls:cipher_suites("") end,
+                fun() -> etls:cipher_suites("no such cipher") end,
+                fun() -> etls:connect({local, Long}, 0, []) end,
+                fun() -> etls:connect(?LOCAL, 1, [{ip, {local, Long}}]) end,
+                fun() -> etls:connect(?LOCAL, 1, [{ciphers, <<"A", 0>>}]) end,
+                fun() -> etls:connect(?LOCAL, 1, [{crls, [binary:copy(<<0>>, 17000000)]}]) end,
+                fun() -> etls:listen(0, [{ip, {local, Long}} | credentials(Config)]) end],
+    try
+        [?assertMatch({error, _}, Mistake()) || Mistake <- Mistakes],
+        no_messages()
+    after
+        logger:remove_handler(?MODULE)
+    end.
+
+%% logger's handler of the case above.
+log(Event, #{config := Test}) ->
+    Test ! {logged, Event}.
 
 reasons_are_told_in_words(_Config) ->
     [begin

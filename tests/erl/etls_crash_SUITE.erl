@@ -4,12 +4,17 @@
 
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("common_test/include/ct.hrl").
+-include("../../erl/etls_internal.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([every_owner_hears_once_of_the_daemons_death/1,
          a_new_connection_works_within_a_second/1,
          a_listener_comes_back_on_its_port/1, a_blocked_accept_continues/1,
+         a_listener_closed_before_it_listens_is_closed/1, a_killed_listener_frees_its_port/1,
          blocked_calls_return_when_the_daemon_dies/1, data_already_read_outlives_the_daemon/1,
+         data_on_the_lane_outlives_the_daemon/1,
+         a_dead_daemons_connections_are_not_the_new_ones/1,
+         owners_hear_of_the_supervisors_death/1,
          a_daemon_that_dies_again_and_again_comes_back/1,
          a_terminated_daemon_comes_back/1, the_daemon_goes_with_the_vm/1,
          stopping_the_application_stops_the_daemon/1,
@@ -186,6 +191,121 @@ data_already_read_outlives_the_daemon(Config) ->
     ?assertEqual({ok, <<"123456789">>}, etls:recv(Client, 9, ?BOUND)),
     ?assertEqual({error, econnaborted}, etls:recv(Client, 0, ?BOUND)),
     ?assertEqual({error, closed}, etls:recv(Client, 0, ?BOUND)).
+
+%% More than is read ahead is left on the lane, for as long as nobody reads it.
+data_on_the_lane_outlives_the_daemon(Config) ->
+    {Client, Server} = pair(Config),
+    Sending = in_process(fun() -> send_until_error(Server) end),
+    eventually(fun() -> ?assert(held(Client) > 2000000) end),
+    ok = kill_daemon(),
+    {error, _} = result(Sending),
+    %% Longer than an end is waited for.
+    receive after 6000 -> ok end,
+    Held = held(Client),
+    {Received, Reason} = receive_all(Client, 0),
+    ?assertEqual(econnaborted, Reason),
+    ?assert(Received > Held).
+
+held(#etls_socket{pid = Pid}) ->
+    {status, _, _, [_, _, _, _, Shown]} = sys:get_status(Pid),
+    [{_State, #{received := Bytes}}] = [Data || {data, [{"State", Data}]} <- Shown],
+    Bytes.
+
+receive_all(Socket, Sum) ->
+    case etls:recv(Socket, 0, ?BOUND) of
+        {ok, Data} -> receive_all(Socket, Sum + byte_size(Data));
+        {error, Reason} -> {Sum, Reason}
+    end.
+
+%% The daemons count from 1, each of them.
+a_dead_daemons_connections_are_not_the_new_ones(Config) ->
+    {Client, Server} = pair(Config),
+    {Listener, Port} = listen(Config),
+    ok = etls:send(Server, <<"unread">>),
+    ok = etls:send(Client, <<"unread">>),
+    ?assertEqual({ok, <<"u">>}, etls:recv(Client, 1, ?BOUND)),
+    ?assertEqual({ok, <<"u">>}, etls:recv(Server, 1, ?BOUND)),
+    ok = kill_daemon(),
+    Accepting = accept_in_background(Listener, self()),
+    _ = connect_when_back(Port),
+    _ = accepted(Accepting),
+    _ = [pair(Config) || _ <- [1, 2, 3]],
+    [begin
+         ?assertEqual({error, econnaborted}, etls:getstat(Socket)),
+         ?assertEqual({error, econnaborted}, etls:getopts(Socket, [nodelay])),
+         ?assertEqual({error, econnaborted}, etls:setopts(Socket, [{nodelay, false}])),
+         %% What is the VM's is there still.
+         ?assertEqual({ok, [{active, false}]}, etls:getopts(Socket, [active])),
+         ?assertEqual({ok, <<"nread">>}, etls:recv(Socket, 0, ?BOUND))
+     end || Socket <- [Client, Server]],
+    ?assertMatch({ok, [{reuseaddr, true}]}, etls:getopts(Listener, [reuseaddr])).
+
+%% The daemon's answer is held back, so that it finds nobody who wants it.
+a_listener_closed_before_it_listens_is_closed(Config) ->
+    #{listeners := Before} = etls_test_lib:stats(),
+    [begin
+         Old = listeners(),
+         ok = sys:suspend(etls_daemon),
+         Owner = in_process(fun() -> etls:listen(0, credentials(Config)) end),
+         Pid = eventually(fun() -> [New] = listeners() -- Old, New end),
+         Listener = eventually(fun() -> asked_to_listen(sys:get_state(Pid)) end),
+         Ended = End(Owner, Listener),
+         eventually(fun() -> ?assertEqual({error, closed}, etls:sockname(Listener)) end),
+         ok = sys:resume(etls_daemon),
+         ok = Ended(),
+         eventually(fun() -> ?assertMatch(#{listeners := Before}, etls_test_lib:stats()) end),
+         ?assertEqual(Old, listeners())
+     end || End <- [fun owner_dies/2, fun somebody_closes/2]].
+
+listeners() ->
+    [Pid || {_, Pid, _, _} <- supervisor:which_children(etls_listener_sup)].
+
+asked_to_listen(State) ->
+    [#etls_listener{} = Listener] =
+        [Element || #etls_listener{} = Element <- tuple_to_list(State)],
+    [_] = [Map || Map <- tuple_to_list(State), is_map(Map), maps:values(Map) =:= [listen]],
+    Listener.
+
+owner_dies({Owner, _, _}, _Listener) ->
+    true = exit(Owner, kill),
+    fun() -> receive {'DOWN', _, process, Owner, killed} -> ok end end.
+
+somebody_closes(Owner, Listener) ->
+    Closing = in_process(fun() -> etls:close(Listener) end),
+    fun() ->
+            ?assertEqual(ok, result(Closing)),
+            ?assertEqual({error, closed}, result(Owner)),
+            ok
+    end.
+
+a_killed_listener_frees_its_port(Config) ->
+    {#etls_listener{pid = Pid} = Listener, Port} = listen(Config),
+    Waiting = in_process(fun() -> etls:accept(Listener) end),
+    eventually(fun() -> ?assertMatch(#{accepts_waiting := 1}, etls_test_lib:stats()) end),
+    true = exit(Pid, kill),
+    ?assertEqual({error, closed}, result(Waiting)),
+    ?assertEqual({error, closed}, etls:accept(Listener)),
+    eventually(fun() -> ?assertMatch(#{accepts_waiting := 0}, etls_test_lib:stats()) end),
+    {ok, Again} = eventually(fun() -> {ok, _} = etls:listen(Port, credentials(Config)) end),
+    ok = etls:close(Again).
+
+owners_hear_of_the_supervisors_death(Config) ->
+    {Client, Server} = pair(Config),
+    {Listener, _} = listen(Config),
+    ok = etls:setopts(Client, [{active, true}]),
+    Receiving = in_process(fun() -> etls:recv(Server, 0) end),
+    Accepting = in_process(fun() -> etls:accept(Listener) end),
+    eventually(fun() -> ?assertMatch(#{accepts_waiting := 1}, etls_test_lib:stats()) end),
+    Daemon = daemon_os_pid(),
+    true = exit(whereis(etls_sup), kill),
+    receive {etls_closed, Client} -> ok after ?BOUND -> error(timeout) end,
+    ?assertEqual({error, closed}, result(Receiving)),
+    ?assertEqual({error, closed}, result(Accepting)),
+    ?assertEqual({error, closed}, etls:send(Client, <<"x">>)),
+    eventually(fun() -> ?assert(is_gone(Daemon)) end),
+    ok = etls:start(),
+    _ = pair(Config),
+    no_messages().
 
 a_daemon_that_dies_again_and_again_comes_back(Config) ->
     {Listener, Port} = listen(Config),

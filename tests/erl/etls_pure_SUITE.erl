@@ -390,8 +390,43 @@ t_wrong_options_are_named(_Config) ->
                           {{versions, []}, {versions, {invalid, []}}}]],
     ?assertEqual({error, einval}, etls_options:connect("h", 1, [binary | list])),
     ?assertEqual({error, {options, {certfile, not_settable}}}, etls_options:set([{certfile, "c"}])),
-    ?assertEqual({error, {options, {certfile, unknown}}},
-                 etls_options:names([certfile], connection)).
+    [?assertEqual({error, {options, {Name, unknown}}}, etls_options:names([active, Name]))
+     || Name <- [certfile, backlog]].
+
+%% Else it would be the daemon that refuses it, and log it as the link's fault.
+t_what_the_daemon_cannot_read_is_not_sent(_Config) ->
+    Local = fun(Path) ->
+                    {element(1, etls_options:connect({local, Path}, 0, [])),
+                     element(1, etls_options:listen(0, [{ip, {local, Path}}, {certfile, "c"}]))}
+            end,
+    [?assertEqual({Path, {error, error}}, {Path, Local(Path)})
+     || Path <- [<<>>, "", <<"/a", 0, "b">>, "/a\0b", lists:duplicate(108, $a),
+                 lists:duplicate(60, 16#e4)]],
+    [?assertEqual({Path, {ok, ok}}, {Path, Local(Path)})
+     || Path <- [lists:duplicate(107, $a), <<0, "abstract">>, <<0, "a", 0, "b">>]],
+    [?assertMatch({Ciphers, {error, {options, {ciphers, {invalid, _}}}}},
+                  {Ciphers, etls_options:connect("h", 1, [{ciphers, Ciphers}])})
+     || Ciphers <- [<<"ALL", 0>>, ["ALL", <<0>>], binary:copy(<<"a">>, 65536)]],
+    ?assertEqual({ok, <<"ALL">>}, etls_options:cipher_filter("ALL")),
+    [?assertMatch({error, {options, {ciphers, {invalid, _}}}}, etls_options:cipher_filter(Filter))
+     || Filter <- ["", <<>>, <<0>>, [400], all, 1]].
+
+%% A frame over the limit would be the end of the daemon, and of all connections.
+t_no_options_exceed_a_frame(_Config) ->
+    Half = binary:copy(<<0>>, 9000000),
+    Other = [{crls, [<<>>]}, {certfile, "c"}],
+    [begin
+         ?assertEqual({error, {options, {Name, too_long}}}, etls_options:connect("h", 1, Options)),
+         ?assertEqual({error, {options, {Name, too_long}}}, etls_options:listen(0, Options))
+     end || {Name, Options} <- [{crls, [{crls, [Half, Half]}, {certfile, "c"}]},
+                                {chain, [{chain, [Half, Half, Half]}, {cacerts, [Half]} | Other]},
+                                {certfile, [{certfile, binary:copy(<<"a">>, 18000000)}]},
+                                {versions, [{versions, lists:duplicate(2000000, 'tlsv1.3')}
+                                            | Other]}]],
+    {ok, #{arguments := Arguments}} = etls_options:listen(0, [{cacerts, [Half]} | Other]),
+    ?assert(byte_size(term_to_binary(Arguments)) < 16777216),
+    {ok, #{tcp := Tcp}} = etls_options:names(lists:duplicate(1000, nodelay)),
+    ?assertEqual([nodelay], Tcp).
 
 t_a_wrong_value_is_never_repeated_at_length(_Config) ->
     Long = binary:copy(<<"secret">>, 1000),

@@ -8,6 +8,7 @@
          end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
 -export([recv_waits_for_exactly_the_bytes_asked/1, recv_of_zero_returns_what_is_there/1,
          recv_timeout_loses_no_data/1, recv_timeout_zero_takes_only_what_is_there/1,
+         recv_timeout_zero_gets_a_long_piece_in_the_end/1,
          recv_of_many_megabytes_at_once/1, receivers_are_served_in_order/1,
          a_dead_receiver_takes_no_data/1, recv_on_an_active_socket_is_einval/1,
          recv_of_a_senseless_length_is_einval/1]).
@@ -110,6 +111,20 @@ recv_timeout_zero_takes_only_what_is_there(Config) ->
     ?assertEqual({ok, <<"12">>}, etls:recv(Client, 2, 0)),
     ?assertEqual({error, timeout}, etls:recv(Client, 2, 0)),
     ?assertEqual({ok, <<"3">>}, etls:recv(Client, 1, 0)).
+
+%% More than is read ahead of a reader who does not wait.
+recv_timeout_zero_gets_a_long_piece_in_the_end(Config) ->
+    Data = crypto:strong_rand_bytes(8000000),
+    [begin
+         {Client, Server} = pair(Config, [{packet, Packet}], [{packet, Packet}]),
+         Sending = in_process(fun() -> etls:send(Server, Data) end),
+         Received = eventually(fun() ->
+                                       {ok, Whole} = etls:recv(Client, Length, 0),
+                                       Whole
+                               end),
+         ?assert(Data =:= Received),
+         ?assertEqual(ok, result(Sending))
+     end || {Packet, Length} <- [{raw, byte_size(Data)}, {4, 0}]].
 
 recv_of_many_megabytes_at_once(Config) ->
     {Client, Server} = pair(Config),

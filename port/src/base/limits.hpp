@@ -30,6 +30,10 @@ constexpr std::size_t read_bytes = 256 * 1024;
 /// Read at once from a lane, bytes: half of the above, so that its ciphertext fits the TCP send buffer more often.
 constexpr std::size_t lane_read_bytes = 128 * 1024;
 
+/// Ciphertext that waits for a peer before it is no longer read from, bytes: beyond all that an honest one can cause
+/// (held plaintext and one read from the lane), so that it trips only those who provoke answers and do not take them.
+constexpr std::size_t unread_answers_bytes = 2 * 1024 * 1024;
+
 /// Kernel buffer for what goes to the VM on one lane, bytes. Measured in bulk: 1 MiB is slower by a tenth, because
 /// what the VM reads then has left the cache.
 constexpr int lane_buffer_bytes = 256 * 1024;

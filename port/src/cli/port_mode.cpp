@@ -36,13 +36,14 @@ int run_port(const settings& wish)
     const auto controller = std::make_shared<control::controller>(loop, threads, link);
     if (const auto opened = controller->open(); !opened) {
         const auto* ec = std::get_if<boost::system::error_code>(&opened.error());
-        std::cerr << "etlsd: no lane socket: " << (ec != nullptr ? ec->message() : "?") << std::endl;
+        std::cerr << "etlsd: no directory for the lane socket in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: "
+                  << (ec != nullptr ? ec->message() : "?") << std::endl;
         return failed_to_start;
     }
     log::set_sink([&link](log::level at, std::string line) { link.tell_log(at, std::move(line)); });
 
     int status = 0;
-    boost::asio::signal_set signals{loop, SIGTERM, SIGINT};
+    boost::asio::signal_set signals{loop, SIGTERM, SIGINT, SIGHUP};
     const auto stop = [&] {
         signals.cancel();
         controller->stop([&] {
@@ -56,7 +57,9 @@ int run_port(const settings& wish)
     });
     controller->on_stop_request(stop);
     link.run(controller, [&](link::port_link::end why) {
-        status = why == link::port_link::end::broken ? link_broken : 0;
+        status = why == link::port_link::end::vm_gone ? 0 : link_broken;
+        if (why == link::port_link::end::stalled)
+            std::cerr << "etlsd: the VM does not read its port, stopping" << std::endl; // the link cannot tell
         stop();
     });
     loop.run();

@@ -3,7 +3,8 @@
 #include <boost/program_options.hpp>
 
 #include <sstream>
-#include <thread>
+#include <string>
+#include <vector>
 
 namespace etls::cli {
 
@@ -69,19 +70,27 @@ std::variant<settings, std::string> parse(int argc, const char* const* argv)
     std::ostringstream help;
     help << all;
     out.help = help.str();
+    // Words that belong to no flag are taken only to be named.
+    constexpr const char* stray_words = "words";
+    po::options_description known;
+    known.add(all).add_options()(stray_words, po::value<std::vector<std::string>>());
+    po::positional_options_description strays;
+    strays.add(stray_words, -1);
 
     po::variables_map given;
     try {
         using style = po::command_line_style::style_t;
         // Abbreviations would make every later flag a change of meaning of today's command lines.
         const int strict = style::unix_style & ~style::allow_guessing;
-        po::store(po::command_line_parser(argc, argv).options(all).positional({}).style(strict).run(), given);
+        po::store(po::command_line_parser(argc, argv).options(known).positional(strays).style(strict).run(), given);
         po::notify(given);
     } catch (const po::error& wrong) {
         return std::string{wrong.what()};
     }
 
     const auto has = [&](const char* name) { return given.count(name) != 0; };
+    if (has(stray_words))
+        return "what is '" + given[stray_words].as<std::vector<std::string>>().front() + "'? (see --help)";
     if (has("help"))
         return out;
     if (has("version")) {
@@ -122,6 +131,8 @@ std::variant<settings, std::string> parse(int argc, const char* const* argv)
         return std::string{"--listen needs --cert"};
     if (server && out.server_name)
         return std::string{"--server-name goes with --connect"};
+    if (out.server_name && out.server_name->empty())
+        return std::string{"--server-name: a name"};
     if (!server && has("echo"))
         return std::string{"--echo goes with --listen"};
     if (!server && out.key && !out.cert)

@@ -69,6 +69,15 @@ int complain(const failure& why)
     return failed_to_start;
 }
 
+/// Of the address on the command line.
+int complain(const settings& wish, const failure& why, int status)
+{
+    const bool v6 = wish.host.find(':') != std::string::npos;
+    std::cerr << "etlsd: " << (v6 ? "[" + wish.host + "]" : wish.host) << ':' << wish.port << ": " << text_of(why)
+              << std::endl;
+    return status;
+}
+
 tls::context_options context_options(const settings& wish)
 {
     tls::context_options out;
@@ -270,15 +279,15 @@ int run_echo_server(const settings& wish)
         return complain(context.error());
     const auto at = addresses(wish);
     if (!at)
-        return complain(at.error());
+        return complain(wish, at.error(), failed_to_start);
     auto listener = net::open_listener(at.value().front(), {.nodelay = true, .reuseaddr = true, .backlog = SOMAXCONN});
     if (!listener)
-        return complain(listener.error());
+        return complain(wish, listener.error(), failed_to_start);
     std::cout << "listening on " << net::local_name(listener->get()).text() << std::endl;
 
     net::io_threads threads{wish.threads};
     asio::io_context loop{1};
-    asio::signal_set signals{loop, SIGINT, SIGTERM};
+    asio::signal_set signals{loop, SIGINT, SIGTERM, SIGHUP};
     signals.async_wait([&](const boost::system::error_code&, int) { loop.stop(); });
     const auto who = std::make_shared<teller>();
     asio::co_spawn(loop, serve(std::move(*listener), *context, threads, who), asio::detached);
@@ -294,10 +303,10 @@ int run_client(const settings& wish)
         return complain(context.error());
     const auto at = addresses(wish);
     if (!at)
-        return complain(at.error());
+        return complain(wish, at.error(), connection_failed);
     auto tcp = connect_first(at.value());
     if (!tcp)
-        return complain(tcp.error());
+        return complain(wish, tcp.error(), connection_failed);
     auto lane = make_lane(true);
     auto ended = make_lane(true);
     if (!lane || !ended)

@@ -179,6 +179,7 @@ void connection::on_tcp_readable()
         flow_.tcp_broken = true;
         to_peer_.release();
         flow_.to_peer = false;
+        flow_.glutted = false;
         tcp_at_end(transport_failure(ec));
     }
 }
@@ -290,6 +291,7 @@ void connection::tcp_unwritable(boost::system::error_code ec)
     flow_.tcp_broken = true;
     to_peer_.release();
     flow_.to_peer = false;
+    flow_.glutted = false;
     if (flow_.end != flow::peer_end::none || flow_.tcp_eof)
         return;
     if (ec.value() == ETIMEDOUT)
@@ -363,6 +365,7 @@ void connection::transmit(byte_buffer& cipher)
     to_peer_.append(cipher.view());
     cipher.clear();
     flow_.to_peer = !to_peer_.empty();
+    flow_.glutted = to_peer_.size() > limits::unread_answers_bytes;
     if (!flow_.to_peer)
         to_peer_.release();
 }

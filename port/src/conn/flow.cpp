@@ -60,6 +60,7 @@ flow::interest flow::wanted() const noexcept
         else
             want.read_tcp = done && end == peer_end::none && attached && !to_lane;
     }
+    want.read_tcp = want.read_tcp && !glutted;
     want.write_tcp = to_peer && !tcp_broken;
     // Before the handshake only the lane's end is of interest; after a failure its data are read to be dropped.
     want.read_lane = attached && !lane_eof && (done ? (!to_peer && !held) || !can_send() : !lane_early);

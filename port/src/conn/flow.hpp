@@ -29,6 +29,7 @@ struct flow {
     bool lane_out_shut = false; ///< we have told the lane its end of data
     bool to_lane = false;       ///< plaintext waits for the lane
     bool to_peer = false;       ///< ciphertext waits for the peer
+    bool glutted = false;       ///< so much of it that the peer must not cause any more
     bool held = false;          ///< plaintext or close_notify waits in the session, for the peer to finish its message
     peer_end end = peer_end::none;
     bool end_told = false;

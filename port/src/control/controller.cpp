@@ -26,6 +26,12 @@ failure named(const char* name)
     return named_error{name};
 }
 
+/// `cancel` could not tell which of two is meant.
+failure id_in_use()
+{
+    return request_error{"Id in use"};
+}
+
 /// Records leave when the user writes (DESIGN.md, 2): small messages must not wait for Nagle's algorithm.
 net::tcp_options with_defaults(net::tcp_options options)
 {
@@ -109,6 +115,11 @@ void controller::answer(const opaque& id, const reply& value)
     outbox_.answer(id, value);
 }
 
+bool controller::waits(const opaque& id) const
+{
+    return accepts_.contains(id) || connects_.contains(id);
+}
+
 controller::member* controller::find(connection_id id)
 {
     const auto at = members_.find(id);
@@ -154,13 +165,15 @@ void controller::carry_out(const opaque& id, commands::log_level& wish)
 void controller::carry_out(const opaque& id, commands::reload&)
 {
     contexts_.clear();
+    reply out = replies::done{};
     for (const auto& [_, at] : listeners_) {
         auto made = contexts_.get(tls::role::server, at->tls);
-        if (!made)
-            return answer(id, made.error()); // this listener and the rest keep what they have
-        at->context = std::move(*made);
+        if (made)
+            at->context = std::move(*made);
+        else if (std::holds_alternative<replies::done>(out))
+            out = made.error(); // this listener keeps what it has, the others do not wait for it
     }
-    answer(id, replies::done{});
+    answer(id, out);
 }
 
 void controller::carry_out(const opaque& id, commands::stop&)
@@ -191,6 +204,8 @@ void controller::carry_out(const opaque& id, commands::accept& wish)
     const auto at = listeners_.find(wish.listener);
     if (at == listeners_.end())
         return answer(id, named("closed"));
+    if (waits(id))
+        return answer(id, id_in_use());
     at->second->waiting.push_back(id);
     accepts_.emplace(id, wish.listener);
     take(*at->second);
@@ -282,6 +297,8 @@ void controller::forget(connection_id id)
 
 void controller::carry_out(const opaque& id, commands::connect& wish)
 {
+    if (waits(id))
+        return answer(id, id_in_use());
     auto made = contexts_.get(tls::role::client, wish.tls);
     if (!made)
         return answer(id, made.error());
@@ -476,8 +493,12 @@ void controller::closed(connection_id id)
         auto* who = self.find(id);
         if (who == nullptr)
             return;
+        // A handshake may have been asked for while the close was under way.
+        const auto shaking = std::move(who->handshake);
         const auto closes = std::move(who->closes);
         self.forget(id);
+        if (shaking)
+            self.answer(*shaking, named("closed"));
         for (const auto& waiting : closes)
             self.answer(waiting, replies::done{});
     });

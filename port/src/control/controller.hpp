@@ -84,6 +84,8 @@ private:
     void lane_arrived(const lane::token&, net::unique_fd);
     void forget(connection_id);
     [[nodiscard]] member* find(connection_id);
+    /// Whether an accept or connect of this Id waits.
+    [[nodiscard]] bool waits(const opaque& id) const;
     void answer(const opaque& id, const reply&);
     void later(std::function<void(controller&)>);
     void finish_stop();

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,16 +23,18 @@ namespace etls::lane {
 
 namespace {
 
-/// sun_path holds 107 bytes; a longer TMPDIR would make every lane fail.
-std::string base_directory()
+/// Where the lane directory may stand, best first. sun_path holds 107 bytes; a longer TMPDIR would make every lane fail.
+std::vector<std::string> base_directories()
 {
     constexpr std::size_t longest = 70;
+    std::vector<std::string> out;
     for (const char* name : {"XDG_RUNTIME_DIR", "TMPDIR"}) {
         const char* value = std::getenv(name);
-        if (value != nullptr && *value == '/' && std::string{value}.size() <= longest && ::access(value, W_OK) == 0)
-            return value;
+        if (value != nullptr && *value == '/' && std::string_view{value}.size() <= longest)
+            out.emplace_back(value);
     }
-    return "/tmp";
+    out.emplace_back("/tmp");
+    return out;
 }
 
 bool trusted(int fd)
@@ -155,11 +158,16 @@ struct local_lane_acceptor::state : std::enable_shared_from_this<state> {
 
 result<std::unique_ptr<local_lane_acceptor>> local_lane_acceptor::open(boost::asio::io_context& context, arrival tell)
 {
-    const auto base = base_directory();
-    if (const int removed = remove_leftovers(base); removed != 0)
-        log::info("lane: removed the directories of ", removed, " daemons that died");
-    std::string directory = base + '/' + std::string{directory_prefix} + "XXXXXX";
-    if (::mkdtemp(directory.data()) == nullptr) // 0700
+    std::string directory;
+    for (const auto& base : base_directories()) {
+        if (const int removed = remove_leftovers(base); removed != 0)
+            log::info("lane: removed the directories of ", removed, " daemons that died");
+        directory = base + '/' + std::string{directory_prefix} + "XXXXXX";
+        if (::mkdtemp(directory.data()) != nullptr) // 0700
+            break;
+        directory.clear();
+    }
+    if (directory.empty())
         return failure{net::last_error()};
     std::string path = directory + '/' + std::string{socket_name};
     auto at = net::address::local(path);

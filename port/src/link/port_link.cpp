@@ -72,11 +72,13 @@ asio::awaitable<void> port_link::read()
         const auto tail = input_.prepare(read_at_once);
         const auto [ec, n] =
             co_await in_.async_read_some(asio::buffer(tail.data(), tail.size()), asio::as_tuple(asio::use_awaitable));
-        if (ec)
+        if (ec) {
+            drop_output();
             co_return finish(end::vm_gone);
+        }
         input_.commit(n);
         if (!take_frames())
-            co_return finish(end::broken);
+            co_return finish(end::corrupt); // the VM still hears why
     }
 }
 
@@ -157,6 +159,8 @@ bool port_link::may_log()
 
 void port_link::put(const term_writer& term)
 {
+    if (!out_->is_open())
+        return;
     const auto bytes = term.bytes();
     const auto head = header_of(bytes.size());
     output_.append(head);
@@ -173,10 +177,14 @@ void port_link::flush()
             output_.consume(static_cast<std::size_t>(n));
             continue;
         }
-        if (!net::would_block(net::last_error()))
+        if (!net::would_block(net::last_error())) {
+            drop_output();
             return finish(end::vm_gone);
-        if (output_.size() > limits::link_backlog_bytes)
-            return finish(end::broken);
+        }
+        if (output_.size() > limits::link_backlog_bytes) {
+            drop_output();
+            return finish(end::stalled);
+        }
         return out_->on_writable([this, keep = out_] { flush(); });
     }
 }
@@ -196,12 +204,14 @@ void port_link::finish(end why)
 {
     if (!over_)
         return;
-    if (why == end::broken)
-        log::error("link: broken, stopping");
     // Later: whoever asked for this flush still stands in the middle of its work.
     asio::post(context_, [over = std::exchange(over_, nullptr), why] { over(why); });
+}
+
+void port_link::drop_output()
+{
     out_->close();
-    output_.clear();
+    output_.release();
 }
 
 } // namespace etls::link

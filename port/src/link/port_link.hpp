@@ -25,7 +25,11 @@ class term_writer;
 class port_link : public control::outbox {
 public:
     /// Why the link is over.
-    enum class end { vm_gone, broken };
+    enum class end {
+        vm_gone,
+        corrupt, ///< a frame over the limit: what follows it cannot be found
+        stalled, ///< the VM takes no more
+    };
 
     port_link(boost::asio::io_context&, int in, int out);
 
@@ -49,6 +53,7 @@ private:
     void put(const term_writer&);
     void flush();
     void finish(end);
+    void drop_output();
     [[nodiscard]] bool may_log();
 
     boost::asio::io_context& context_;

@@ -49,6 +49,13 @@ public:
         return number(1, first) && first == version && term(limits::term_depth) && left_.empty();
     }
 
+    /// Bytes of the first term; 0: it is not well formed.
+    std::size_t first_term() noexcept
+    {
+        const auto before = left_.size();
+        return term(limits::term_depth) ? before - left_.size() : 0;
+    }
+
 private:
     bool skip(std::uint64_t n) noexcept
     {
@@ -77,26 +84,71 @@ private:
     bool atom_term() noexcept
     {
         std::uint64_t kind = 0;
-        if (!number(1, kind))
-            return false;
+        return number(1, kind) && atom_of(kind);
+    }
+
+    /// The rest of an atom; false where `kind` is none.
+    bool atom_of(std::uint64_t kind) noexcept
+    {
         switch (kind) {
         case atom:
-        case atom_utf8:
-            return name(2);
+            return latin1_name(2);
         case small_atom:
+            return latin1_name(1);
+        case atom_utf8:
+            return utf8_name(2);
         case small_atom_utf8:
-            return name(1);
+            return utf8_name(1);
         default:
             return false;
         }
     }
 
-    /// ei copies atoms into buffers of MAXATOMLEN_UTF8: 255 characters of up to 4 bytes.
-    bool name(int width) noexcept
+    // Names that ei would not copy into its buffers, or not encode again, are refused here. So would the VM.
+
+    bool latin1_name(int width) noexcept
     {
-        constexpr std::uint64_t longest = 255 * 4;
         std::uint64_t size = 0;
-        return number(width, size) && size <= longest && skip(size);
+        return number(width, size) && size <= longest_name && skip(size);
+    }
+
+    bool utf8_name(int width) noexcept
+    {
+        std::uint64_t size = 0;
+        if (!number(width, size) || size > left_.size())
+            return false;
+        const auto before = left_.size();
+        for (std::uint64_t characters = 0; before - left_.size() < size; ++characters) {
+            if (characters == longest_name || !utf8_character(size - (before - left_.size())))
+                return false;
+        }
+        return true;
+    }
+
+    /// One character of at most `most` bytes, in its shortest form and no surrogate (RFC 3629, 4).
+    bool utf8_character(std::uint64_t most) noexcept
+    {
+        const auto first = static_cast<std::uint8_t>(left_.front());
+        const std::uint64_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+        if (size == 0 || size > most || first > 0xf4)
+            return false;
+        for (std::size_t i = 1; i < size; ++i) {
+            if ((static_cast<std::uint8_t>(left_[i]) & 0xc0) != 0x80)
+                return false;
+        }
+        const auto second = size > 1 ? static_cast<std::uint8_t>(left_[1]) : std::uint8_t{0};
+        if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
+            (first == 0xf4 && second > 0x8f))
+            return false;
+        return skip(size);
+    }
+
+    /// The last byte has 1 to 8 bits.
+    bool bits() noexcept
+    {
+        std::uint64_t size = 0;
+        std::uint64_t used = 0;
+        return number(4, size) && number(1, used) && size != 0 && used >= 1 && used <= 8 && skip(size);
     }
 
     bool terms(std::uint64_t count, int depth) noexcept
@@ -127,10 +179,9 @@ private:
             return skip(8);
         case atom:
         case atom_utf8:
-            return name(2);
         case small_atom:
         case small_atom_utf8:
-            return name(1);
+            return atom_of(kind);
         case nil:
             return true;
         case string:
@@ -138,7 +189,7 @@ private:
         case binary:
             return sized(4);
         case bit_binary:
-            return sized(4, 1);
+            return bits();
         case small_big:
             return sized(1, 1);
         case large_big:
@@ -171,6 +222,8 @@ private:
         }
     }
 
+    static constexpr std::uint64_t longest_name = 255; // characters
+
     std::string_view left_;
 };
 
@@ -179,6 +232,11 @@ private:
 bool well_formed(std::string_view bytes) noexcept
 {
     return walker{bytes}.whole();
+}
+
+std::size_t term_size(std::string_view bytes) noexcept
+{
+    return walker{bytes}.first_term();
 }
 
 } // namespace etls::link

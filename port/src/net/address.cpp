@@ -180,6 +180,8 @@ address peer_name(int fd)
 
 result<std::vector<address>> resolve(const std::string& host, std::uint16_t port, std::optional<family> only)
 {
+    if (host == "*")
+        return failure{named_error{"nxdomain"}}; // glibc takes it for no name at all, which is the loopback
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_family = !only ? AF_UNSPEC : *only == family::inet ? AF_INET : AF_INET6;

@@ -64,6 +64,9 @@ BOOST_AUTO_TEST_CASE(bad_command_lines_are_refused_in_one_line)
     BOOST_TEST(refused({}));
     BOOST_TEST(refused({"--nonsense"}));
     BOOST_TEST(refused({"--port", "stray"}));
+    BOOST_TEST(std::get<std::string>(given({"--port", "stray"})).find("'stray'") != std::string::npos);
+    BOOST_TEST(refused({"--help", "stray"}));
+    BOOST_TEST(refused({"--connect", "a:1", "--server-name", ""}));
     BOOST_TEST(refused({"--port", "--connect", "a:1"}));
     BOOST_TEST(refused({"--port", "--threads", "0"}));
     BOOST_TEST(refused({"--port", "--threads", "-1"}));

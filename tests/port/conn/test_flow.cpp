@@ -295,6 +295,19 @@ BOOST_AUTO_TEST_CASE(a_peer_that_takes_nothing_is_still_read_from)
     BOOST_TEST(!it.can_send());
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_provokes_answers_and_takes_none_is_not_read_from)
+{
+    auto it = streaming();
+    it.to_peer = it.glutted = true;
+    BOOST_TEST(!it.wanted().read_tcp);
+    BOOST_TEST(it.wanted().write_tcp);
+    it.closing = flow::closing_mode::graceful;
+    BOOST_TEST(!it.wanted().read_tcp);
+    BOOST_TEST(it.limit() == flow::deadline::stall);
+    it.to_peer = it.glutted = false;
+    BOOST_TEST(it.wanted().read_tcp);
+}
+
 BOOST_AUTO_TEST_CASE(the_vms_death_closes_gracefully)
 {
     auto it = streaming();

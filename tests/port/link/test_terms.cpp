@@ -78,6 +78,46 @@ BOOST_AUTO_TEST_CASE(lying_lengths_are_noticed)
     BOOST_TEST(!well_formed("\x83"s + "r\xff\xff"));                           // reference
 }
 
+BOOST_AUTO_TEST_CASE(atoms_are_of_255_characters_at_most_and_of_good_utf8)
+{
+    using namespace std::string_literals;
+    const auto small = [](const std::string& text) { return "\x83w"s + static_cast<char>(text.size()) + text; };
+    const auto large = [](const std::string& text) {
+        return "\x83v"s + static_cast<char>(text.size() >> 8) + static_cast<char>(text.size()) + text;
+    };
+    for (const auto& good : {""s, "a"s, "\xc3\xa9"s, "\xe2\x82\xac"s, "\xf0\x9f\x98\x80"s, "\xf4\x8f\xbf\xbf"s})
+        BOOST_TEST(well_formed(small(good)));
+    for (const auto& bad : {"\x80"s, "\xc3"s, "\xc3x"s, "\xc0\x80"s, "\xe0\x80\x80"s, "\xed\xa0\x80"s,
+                            "\xf0\x80\x80\x80"s, "\xf4\x90\x80\x80"s, "\xf8\x88\x80\x80\x80"s, "a\xff"s})
+        BOOST_TEST(!well_formed(small(bad)));
+    std::string most;
+    for (int i = 0; i < 255; ++i)
+        most += "\xf0\x9f\x98\x80";
+    BOOST_TEST(well_formed(large(most)));
+    BOOST_TEST(!well_formed(large(most + 'a')));
+    BOOST_TEST(!well_formed(large(std::string(256, 'a'))));
+    BOOST_TEST(!well_formed("\x83"
+                            "d\x01\x00"s +
+                            std::string(256, 'a')));
+}
+
+BOOST_AUTO_TEST_CASE(whatever_is_well_formed_can_be_echoed)
+{
+    using namespace std::string_literals;
+    // A bit string, which ei does not skip; a node name, a reference, a big number that it has no C type for.
+    for (const auto& term : {"M\0\0\0\1\3\xe0"s, "Xw\1n\0\0\0\1\0\0\0\2\0\0\0\3"s, "Z\0\1w\1n\0\0\0\1\0\0\0\2"s,
+                             "o\0\0\0\2\1\xff\xff"s, "l\0\0\0\1a\1a\2"s, "k\0\2ab"s, "F\x40\0\0\0\0\0\0\0"s}) {
+        const auto bytes = "\x83h\2"s + term + "w\4last";
+        BOOST_REQUIRE(well_formed(bytes));
+        term_reader in{bytes};
+        BOOST_TEST(in.tuple().value() == 2);
+        BOOST_TEST(in.any() == term);
+        BOOST_TEST(in.atom().value() == "last");
+    }
+    for (const auto& bad : {"M\0\0\0\1\0\xff"s, "M\0\0\0\1\x09\xff"s, "M\0\0\0\0\1"s})
+        BOOST_TEST(!well_formed('\x83' + bad));
+}
+
 BOOST_AUTO_TEST_CASE(deep_nesting_is_refused)
 {
     std::string bytes = "\x83";
