@@ -48,7 +48,9 @@
     retry_until :: integer(),
     %% Who waits for the first answer to `listen'.
     opener = none :: none | gen_server:from(),
-    requests = #{} :: #{etls_daemon:tag() => listen | accept | cancelled | close | other},
+    requests = #{} :: #{
+        etls_daemon:tag() => listen | accept | cancelled | {poll, gen_server:from()} | close | other
+    },
     waiters = queue:new() :: queue:queue(#waiter{}),
     %% Connections that came for callers who had gone.
     ready = queue:new() :: queue:queue(#etls_socket{}),
@@ -137,6 +139,8 @@ requested({accept, Timeout}, {Pid, _} = From, #state{ready = Ready0} = State) ->
         {{value, Socket}, Ready} ->
             ok = etls_socket:adopt(Socket, Pid),
             {reply, {ok, Socket}, State#state{ready = Ready}};
+        {empty, _} when Timeout =:= 0 ->
+            poll(From, State);
         {empty, _} ->
             noreply(balance(wait(From, Timeout, State)))
     end;
@@ -169,6 +173,36 @@ requested({give, _Owner}, _From, State) ->
     {reply, {error, not_owner}, State};
 requested(close, From, State) ->
     start_closing(State#state{closer = From}).
+
+%% What is there already: the daemon is asked and told in one breath that nobody waits, so that one
+%% of the two is answered at once. Those who wait come first, as in any accept.
+poll(_From, #state{listener = none} = State) ->
+    {reply, {error, timeout}, State};
+poll(From, #state{listener = Listener} = State) ->
+    case request({poll, From}, accept, #{listener => Listener}, State) of
+        {ok, #state{requests = Requests} = Asked} ->
+            [Tag] = [Tag || {Tag, {poll, Other}} <- maps:to_list(Requests), Other =:= From],
+            Id = etls_protocol:id(self(), Tag),
+            case request(other, cancel, #{request => Id}, Asked) of
+                {ok, Cancelled} -> {noreply, Cancelled};
+                {error, closed} -> {noreply, Asked}
+            end;
+        {error, closed} ->
+            {reply, {error, timeout}, State}
+    end.
+
+refuse_polls(Result, #state{requests = Requests} = State) ->
+    IsPoll = fun
+        (_Tag, {poll, From}) ->
+            gen_server:reply(From, Result),
+            true;
+        (_Tag, _What) ->
+            false
+    end,
+    Polls = maps:filter(IsPoll, Requests),
+    % A connection that still comes for one is the next caller's.
+    Cancelled = maps:map(fun(_Tag, {poll, _}) -> cancelled end, Polls),
+    State#state{requests = maps:merge(Requests, Cancelled)}.
 
 wait({Pid, _} = From, Timeout, #state{waiters = Waiters} = State) ->
     Monitor = monitor(process, Pid),
@@ -260,7 +294,8 @@ daemon_down(#state{closer = Closer} = State) when Closer =/= none ->
     {stop, normal, State};
 daemon_down(#state{opener = Opener} = State) when Opener =/= none ->
     noreply(give_up(econnaborted, State));
-daemon_down(State) ->
+daemon_down(State0) ->
+    State = refuse_polls({error, timeout}, State0),
     ok = clear_place(State#state.arguments),
     % Connections nobody has heard of yet died with it.
     Down = State#state{
@@ -299,6 +334,20 @@ answered(listen, {error, Reason}, State) ->
 answered(What, {ok, #{conn := _} = Connection}, State) when What =:= accept; What =:= cancelled ->
     noreply(balance(arrived(Connection, State)));
 answered(cancelled, {error, _}, State) ->
+    {noreply, State};
+answered({poll, {Pid, _} = From}, {ok, #{conn := _} = Connection}, State) ->
+    case is_process_alive(Pid) of
+        true ->
+            gen_server:reply(From, take_over(Pid, Connection, State)),
+            {noreply, State};
+        false ->
+            noreply(balance(arrived(Connection, State)))
+    end;
+answered({poll, From}, {error, cancelled}, State) ->
+    gen_server:reply(From, {error, timeout}),
+    {noreply, State};
+answered({poll, From}, {error, Reason}, State) ->
+    gen_server:reply(From, {error, Reason}),
     {noreply, State};
 answered(accept, {error, Reason}, #state{waiters = Waiters0} = State) ->
     case queue:out(Waiters0) of
@@ -392,7 +441,7 @@ stop_waiting(#waiter{monitor = Monitor, timer = Timer}) ->
 
 refuse_waiters(Result, #state{waiters = Waiters} = State) ->
     lists:foreach(fun(Waiter) -> answer(Waiter, Result) end, queue:to_list(Waiters)),
-    State#state{waiters = queue:new()}.
+    refuse_polls(Result, State#state{waiters = queue:new()}).
 
 %% --- closing ---------------------------------------------------------------------------------
 

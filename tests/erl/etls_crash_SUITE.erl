@@ -195,8 +195,15 @@ data_already_read_outlives_the_daemon(Config) ->
 %% More than is read ahead is left on the lane, for as long as nobody reads it.
 data_on_the_lane_outlives_the_daemon(Config) ->
     {Client, Server} = pair(Config),
-    Sending = in_process(fun() -> send_until_error(Server) end),
-    eventually(fun() -> ?assert(held(Client) > 2000000) end),
+    {Sender, _, _} = Sending = in_process(fun() -> send_until_error(Server) end),
+    %% The sender stands still, and so does what was read ahead: all between them is full.
+    eventually(fun() ->
+                       {status, Status} = process_info(Sender, status),
+                       ?assert(lists:member(Status, [waiting, suspended])),
+                       Now = held(Client),
+                       ?assert(Now > 2000000),
+                       ?assertEqual(put(held, Now), Now)
+               end),
     ok = kill_daemon(),
     {error, _} = result(Sending),
     %% Longer than an end is waited for.

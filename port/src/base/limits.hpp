@@ -54,7 +54,7 @@ constexpr milliseconds linger_time{2'000};
 constexpr milliseconds stop_time{600};
 
 /// Threads that resolve host names; a slow name server holds one each.
-constexpr std::size_t resolver_threads = 4;
+constexpr std::size_t resolver_threads = 16;
 
 /// Pause of an acceptor that met a passing kernel error (no descriptors, no memory).
 constexpr milliseconds accept_pause{100};
