@@ -92,7 +92,7 @@ next(Length, #packets{type = raw, buffer = Buffer0} = Packets) ->
             {Binary, Buffer} = etls_buffer:take(Length, Buffer0),
             {ok, Binary, Packets#packets{buffer = Buffer}};
         _ ->
-            {more, Packets#packets{buffer = etls_buffer:gather(Length, Buffer0)}}
+            {more, Packets}
     end;
 next(_Length, #packets{need = newline} = Packets) ->
     {more, Packets};
@@ -102,7 +102,7 @@ next(_Length, #packets{need = Need} = Packets) ->
 decode(Need, #packets{buffer = Buffer0} = Packets) ->
     case etls_buffer:size(Buffer0) of
         Size when Size < Need ->
-            {more, Packets#packets{need = Need, buffer = etls_buffer:gather(Need, Buffer0)}};
+            {more, Packets#packets{need = Need}};
         Size ->
             {Front, Rest} = etls_buffer:front(Need, Buffer0),
             Buffer = etls_buffer:unget(Front, Rest),

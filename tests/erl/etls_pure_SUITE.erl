@@ -23,14 +23,7 @@ t_buffer_is_a_byte_queue(_Config) ->
     ?PROPERTY(buffer_is_a_byte_queue()).
 
 buffer_is_a_byte_queue() ->
-    % gather is for what the buffer does not hold yet, however little it holds.
-    Step = oneof([
-        {push, binary()},
-        {take, non_neg_integer()},
-        pop,
-        {front, non_neg_integer()},
-        {gather, oneof([100, 1000000])}
-    ]),
+    Step = oneof([{push, binary()}, {take, non_neg_integer()}, pop, {front, non_neg_integer()}]),
     ?FORALL(Steps, list(Step), follow(Steps, etls_buffer:new(), <<>>)).
 
 %% The model is one binary.
@@ -38,8 +31,6 @@ follow([], Buffer, Model) ->
     etls_buffer:size(Buffer) =:= byte_size(Model);
 follow([{push, Binary} | Steps], Buffer, Model) ->
     follow(Steps, etls_buffer:push(Binary, Buffer), <<Model/binary, Binary/binary>>);
-follow([{gather, Count} | Steps], Buffer, Model) ->
-    follow(Steps, etls_buffer:gather(Count, Buffer), Model);
 follow([pop | Steps], Buffer, Model) ->
     case etls_buffer:pop(Buffer) of
         empty -> Model =:= <<>> andalso follow(Steps, Buffer, Model);
