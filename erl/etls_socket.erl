@@ -39,6 +39,9 @@
 %% peer that does not read can make the rest take long.
 -define(CLOSE_ANSWER, 5000).
 
+%% The daemon sets an option at once; one that takes this long hangs.
+-define(OPTION_ANSWER, 5000).
+
 %% The daemon gives a graceful close up when the peer took nothing for so long.
 -define(CLOSE_STALL, 30000).
 
@@ -703,6 +706,12 @@ common(cast, {Ref, {adopt, Owner}}, #data{socket = #etls_socket{ref = Ref}} = Da
     {keep_state, owned_by(Owner, Data)};
 common(info, {'DOWN', Monitor, process, _, _}, #data{giver = Monitor} = Data) ->
     resume(Data);
+common({timeout, {option, From}}, none, Data) ->
+    IsLate = fun
+        (_Tag, {setopts, Asker, _, _}) -> Asker =:= From;
+        (_Tag, _What) -> false
+    end,
+    {keep_state, fail_options(IsLate, timeout, Data)};
 common(_Type, _Content, _Data) ->
     keep_state_and_data.
 
@@ -793,8 +802,10 @@ stream_option(buffer, Stream) -> Stream#stream.buffer.
 
 ask_options(What, Command, Arguments, From, #data{conn = Conn} = Data) ->
     case request(What, Command, Arguments#{conn => Conn}, Data) of
-        {ok, Asked} -> {keep_state, Asked};
-        {error, closed} -> {keep_state_and_data, [{reply, From, {error, econnaborted}}]}
+        {ok, Asked} ->
+            {keep_state, Asked, [{{timeout, {option, From}}, ?OPTION_ANSWER, none}]};
+        {error, closed} ->
+            {keep_state_and_data, [{reply, From, {error, econnaborted}}]}
     end.
 
 option_answered({setopts, From, Changes, Tcp}, ok, #data{linger = Linger} = Data) ->
@@ -807,18 +818,17 @@ option_answered(_What, _Answer, Data) ->
     {keep_state, Data}.
 
 %% Nobody waits for an answer that will not come.
-fail_options(Reason, #data{requests = Requests} = Data) ->
-    Left = maps:filter(
-        fun
-            (_Tag, {setopts, From, _, _}) ->
-                gen_statem:reply(From, {error, Reason}),
-                false;
-            (_Tag, _What) ->
-                true
-        end,
-        Requests
+fail_options(Reason, Data) ->
+    IsOption = fun(_Tag, What) -> is_tuple(What) andalso element(1, What) =:= setopts end,
+    fail_options(IsOption, Reason, Data).
+
+fail_options(Is, Reason, #data{requests = Requests} = Data) ->
+    Failed = maps:filter(Is, Requests),
+    lists:foreach(
+        fun({setopts, From, _, _}) -> gen_statem:reply(From, {error, Reason}) end,
+        maps:values(Failed)
     ),
-    Data#data{requests = Left}.
+    Data#data{requests = maps:without(maps:keys(Failed), Requests)}.
 
 change(Changes, #data{stream = Stream0} = Data0) ->
     Stream = lists:foldl(fun change_stream/2, Stream0, Changes),

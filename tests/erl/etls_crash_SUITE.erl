@@ -16,7 +16,8 @@
          a_dead_daemons_connections_are_not_the_new_ones/1,
          owners_hear_of_the_supervisors_death/1,
          a_daemon_that_dies_again_and_again_comes_back/1,
-         a_terminated_daemon_comes_back/1, the_daemon_goes_with_the_vm/1,
+         a_terminated_daemon_comes_back/1, a_daemon_that_hangs_hangs_no_caller/1,
+         the_daemon_goes_with_the_vm/1,
          stopping_the_application_stops_the_daemon/1,
          stopping_the_application_ends_connections_properly/1]).
 
@@ -182,6 +183,24 @@ blocked_calls_return_when_the_daemon_dies(Config) ->
     ?assertEqual(ok, etls:close(Client)),
     ?assertEqual(ok, etls:close(Full)),
     ok = gen_tcp:close(Tcp).
+
+%% Stopped, it neither answers nor dies.
+a_daemon_that_hangs_hangs_no_caller(Config) ->
+    {Client, Server} = pair(Config),
+    Pid = daemon_os_pid(),
+    "" = os:cmd("kill -STOP " ++ Pid),
+    Calls = [in_process(Call) || Call <- [
+        fun() -> etls:setopts(Client, [{nodelay, false}]) end,
+        fun() -> etls:connect(?LOCAL, 1, [], 100) end,
+        fun() -> etls:recv(Client, 1, 100) end,
+        fun() -> etls:close(Server) end
+    ]],
+    Results = [result(Call, 10000) || Call <- Calls],
+    "" = os:cmd("kill -CONT " ++ Pid),
+    ?assertEqual([{error, timeout}, {error, timeout}, {error, timeout}, ok], Results),
+    % It was late, not gone.
+    ?assertEqual(ok, etls:setopts(Client, [{nodelay, true}])),
+    ok = etls:close(Client).
 
 data_already_read_outlives_the_daemon(Config) ->
     {Client, Server} = pair(Config),
