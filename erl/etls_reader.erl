@@ -9,7 +9,7 @@
 
 -export([new/1, data/2, eof/1, ended/2, recv/3, forget/2, discard/1]).
 -export([set/2, get/2, check_active/2, hold/1, release/1]).
--export([wants_data/1, is_active/1, is_told/1, is_over/1, is_eof/1, size/1]).
+-export([wants_data/1, is_active/1, is_told/1, is_over/1, size/1]).
 
 -export_type([reader/0, effect/0, change/0, reason/0]).
 
@@ -164,9 +164,6 @@ is_told(#reader{told = Told}) -> Told.
 %% Is the end known, both halves of it?
 -spec is_over(reader()) -> boolean().
 is_over(#reader{eof = Eof, ended = Ended}) -> Eof andalso Ended =/= no.
-
--spec is_eof(reader()) -> boolean().
-is_eof(#reader{eof = Eof}) -> Eof.
 
 %% Bytes held.
 -spec size(reader()) -> non_neg_integer().

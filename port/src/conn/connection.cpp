@@ -176,10 +176,7 @@ void connection::on_tcp_readable()
     } else if (n == 0) {
         tcp_at_end(std::nullopt);
     } else if (const auto ec = net::last_error(); !net::would_block(ec)) {
-        flow_.tcp_broken = true;
-        to_peer_.release();
-        flow_.to_peer = false;
-        flow_.glutted = false;
+        drop_outgoing();
         tcp_at_end(transport_failure(ec));
     }
 }
@@ -288,14 +285,20 @@ void connection::tcp_unwritable(boost::system::error_code ec)
 {
     // What the peer sent before is still to be read and delivered; the reason waits until then.
     write_error_ = ec;
-    flow_.tcp_broken = true;
-    to_peer_.release();
-    flow_.to_peer = false;
-    flow_.glutted = false;
+    drop_outgoing();
     if (flow_.end != flow::peer_end::none || flow_.tcp_eof)
         return;
     if (ec.value() == ETIMEDOUT)
         tcp_at_end(transport_failure(ec)); // nothing more will ever be readable
+}
+
+/// Nothing can be written to the peer any more.
+void connection::drop_outgoing()
+{
+    flow_.tcp_broken = true;
+    to_peer_.release();
+    flow_.to_peer = false;
+    flow_.glutted = false;
 }
 
 void connection::end_with(flow::peer_end how, std::optional<failure> why)

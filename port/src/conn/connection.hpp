@@ -95,6 +95,7 @@ private:
     void begin_handshake();
     void tcp_at_end(std::optional<failure> why);
     void tcp_unwritable(boost::system::error_code);
+    void drop_outgoing();
     void session_is(tls::session::state);
     void deliver(byte_buffer& plain);
     void transmit(byte_buffer& cipher);

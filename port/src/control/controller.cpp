@@ -489,37 +489,33 @@ void controller::ended(connection_id id, conn::end_of_data how)
 
 void controller::closed(connection_id id)
 {
-    later([id](controller& self) {
-        auto* who = self.find(id);
-        if (who == nullptr)
-            return;
-        // A handshake may have been asked for while the close was under way.
-        const auto shaking = std::move(who->handshake);
-        const auto closes = std::move(who->closes);
-        self.forget(id);
-        if (shaking)
-            self.answer(*shaking, named("closed"));
-        for (const auto& waiting : closes)
-            self.answer(waiting, replies::done{});
-    });
+    later([id](controller& self) { self.dismiss(id); });
 }
 
 void controller::gone(connection_id id)
 {
     later([id](controller& self) {
-        if (auto* who = self.find(id)) {
-            const auto closes = std::move(who->closes);
-            const auto shaking = std::move(who->handshake);
-            self.forget(id);
-            if (shaking)
-                self.answer(*shaking, named("closed"));
-            for (const auto& waiting : closes)
-                self.answer(waiting, replies::done{});
-        }
+        self.dismiss(id);
         --self.alive_;
         if (self.alive_ == 0 && self.stopped_)
             self.finish_stop();
     });
+}
+
+/// Forgets a connection that is over and answers whoever still waits for it. A handshake may have been asked for while
+/// the close was under way.
+void controller::dismiss(connection_id id)
+{
+    auto* who = find(id);
+    if (who == nullptr)
+        return;
+    const auto shaking = std::move(who->handshake);
+    const auto closes = std::move(who->closes);
+    forget(id);
+    if (shaking)
+        answer(*shaking, named("closed"));
+    for (const auto& waiting : closes)
+        answer(waiting, replies::done{});
 }
 
 // ---- the end

@@ -83,6 +83,7 @@ private:
     replies::opened enrol(net::unique_fd, std::shared_ptr<const tls::context>, tls::session_options);
     void lane_arrived(const lane::token&, net::unique_fd);
     void forget(connection_id);
+    void dismiss(connection_id);
     [[nodiscard]] member* find(connection_id);
     /// Whether an accept or connect of this Id waits.
     [[nodiscard]] bool waits(const opaque& id) const;
