@@ -329,6 +329,8 @@ owners_hear_of_the_supervisors_death(Config) ->
     ?assertEqual({error, closed}, result(Accepting)),
     ?assertEqual({error, closed}, etls:send(Client, <<"x">>)),
     eventually(fun() -> ?assert(is_gone(Daemon)) end),
+    %% Until the application controller has noticed, a start is "already started".
+    eventually(fun() -> ?assertNot(etls_test_lib:is_running()) end),
     ok = etls:start(),
     _ = pair(Config),
     no_messages().

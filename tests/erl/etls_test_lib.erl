@@ -4,7 +4,7 @@
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("common_test/include/ct.hrl").
 
--export([cases/1, start/1, stop/1]).
+-export([cases/1, start/1, stop/1, is_running/0]).
 -export([project_file/1, file/2, read/2, der/2, credentials/1, credentials/2, versions/1]).
 -export([pair/1, pair/2, pair/3, listen/1, listen/2, port/1, accept_in_background/2,
          accept_in_background/3, accepted/1]).
@@ -41,6 +41,9 @@ warm_up(Config) ->
 
 stop(_Config) ->
     ok = etls:stop().
+
+is_running() ->
+    lists:keymember(etls, 1, application:which_applications()).
 
 make_certs(Dir) ->
     Port = open_port({spawn_executable, project_file("scripts/certs")},
