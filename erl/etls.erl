@@ -34,7 +34,7 @@
 %% reason, then with `closed'.
 %%
 %% == Options ==
-%% See the types {@link stream_option()}, {@link tcp_option()}, {@link address_option()} and
+%% See the types {@link stream_option()}, {@link lane_option()}, {@link tcp_option()}, {@link address_option()} and
 %% {@link tls_option()}. Where an option is given twice, the first one counts.
 -module(etls).
 
@@ -111,6 +111,12 @@
 %% <dt>`buffer' (default 131072)</dt><dd>Bytes read from the daemon at a time.</dd>
 %% </dl>
 
+-type lane_option() :: {lane, auto | local | link}.
+%% How the connection's data travel between daemon and VM, for its whole life; by default as the
+%% application's environment says (`auto'). `local': an AF_UNIX socket for each connection. `link':
+%% terms on the link, which is slower, but reaches a daemon on another host. `auto': `local' where
+%% the daemon's socket can be reached from here. {@link getopts/2} tells which of the two it is.
+
 -type tcp_option() ::
     {nodelay, boolean()}
     | {keepalive, boolean()}
@@ -173,8 +179,8 @@
 %% </dl>
 
 -type option() :: stream_option() | tcp_option().
--type connect_option() :: option() | address_option() | tls_option().
--type listen_option() :: option() | address_option() | tls_option().
+-type connect_option() :: option() | lane_option() | address_option() | tls_option().
+-type listen_option() :: option() | lane_option() | address_option() | tls_option().
 
 %% --- the application -------------------------------------------------------------------------
 

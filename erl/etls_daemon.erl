@@ -1,9 +1,14 @@
 %% @private
-%% Owns the link to etlsd: says hello, hands replies and events to the processes they are for, and
-%% the daemon's log lines to logger. Requests do not pass through it: any process sends its own.
+%% Owns the link to etlsd: says hello, hands replies, events and the data of link lanes to the
+%% processes they are for, and the daemon's log lines to logger. Requests do not pass through it:
+%% any process sends its own.
 %%
-%% It lives and dies with the daemon. Whoever depends on the daemon monitors this process, and all
-%% that the daemon said before its end is delivered before the monitor fires.
+%%   (start) ──────────► linked ──the link ends──► (gone)
+%%   (start again) ─► waiting ─┘     restarted by the supervisor
+%%
+%% It lives and dies with the link. Whoever depends on the daemon monitors this process, and all
+%% that the daemon said before its end is delivered before the monitor fires. At the application's
+%% start a daemon that cannot be had is an error; later it is waited for.
 -module(etls_daemon).
 
 -behaviour(gen_server).
@@ -27,11 +32,19 @@
 
 -define(HELLO_TAG, 0).
 
+%% Between two attempts to get a daemon again, milliseconds: at first, and at most.
+-define(FIRST_PAUSE, 20).
+-define(LONGEST_PAUSE, 5000).
+
 -type tag() :: integer().
 
 -record(state, {
-    module :: module(),
-    handle :: term(),
+    %% Until there is a link.
+    pause = ?FIRST_PAUSE :: pos_integer(),
+    failure = none :: term(),
+    %% From then on.
+    module = none :: module() | none,
+    handle = none :: term(),
     calls = #{} :: #{tag() => gen_server:from()},
     next = 1 :: tag()
 }).
@@ -45,8 +58,7 @@ start_link() ->
 -spec request(etls_registry:link(), tag(), etls_protocol:command(), etls_protocol:arguments()) ->
     ok | {error, closed}.
 request(#{module := Module, handle := Handle}, Tag, Command, Arguments) ->
-    Id = etls_protocol:id(self(), Tag),
-    Module:send(Handle, etls_protocol:request(Id, Command, Arguments)).
+    Module:request(Handle, etls_protocol:id(self(), Tag), Command, Arguments).
 
 %% Sends a command and waits for its reply.
 -spec call(etls_protocol:command(), etls_protocol:arguments()) -> etls_protocol:result().
@@ -77,24 +89,54 @@ init([]) ->
     process_flag(trap_exit, true),
     _ = etls_protocol:known_atoms(),
     ok = etls_registry:drop_link(),
-    maybe_start([fun link_module/1, fun lane_module/1, fun config/1, fun open/1, fun hello/1], #{}).
+    case etls_registry:was_linked() of
+        true ->
+            self() ! attempt,
+            {ok, #state{}};
+        false ->
+            case get_link() of
+                {ok, State} -> {ok, State};
+                {error, Reason} -> {stop, Reason}
+            end
+    end.
+
+get_link() ->
+    Steps = [
+        fun link_module/1,
+        fun lane_choice/1,
+        fun config/1,
+        fun open/1,
+        fun hello/1,
+        fun lanes/1
+    ],
+    take_steps(Steps, #{}).
 
 %% Each step adds to what is known, or says why it cannot be.
-maybe_start([], #{module := Module, handle := Handle} = Known) ->
-    Link = maps:with([module, handle, lane_module, lane_address], Known),
+take_steps([], #{module := Module, handle := Handle} = Known) ->
+    Link = maps:with([module, handle, lane, lane_address, lane_reachable], Known),
     ok = etls_registry:put_link(Link#{pid => self()}),
     {ok, #state{module = Module, handle = Handle}};
-maybe_start([Step | Steps], Known) ->
+take_steps([Step | Steps], Known) ->
     case Step(Known) of
-        {ok, More} -> maybe_start(Steps, maps:merge(Known, More));
-        {error, Reason} -> {stop, Reason}
+        {ok, More} ->
+            take_steps(Steps, maps:merge(Known, More));
+        {error, Reason} ->
+            ok = let_go(Known),
+            {error, Reason}
     end.
+
+let_go(#{module := Module, handle := Handle}) -> Module:close(Handle);
+let_go(_) -> ok.
 
 link_module(_) ->
     named(module, etls_link:module(env(link))).
 
-lane_module(_) ->
-    named(lane_module, etls_lane:module(env(lane))).
+lane_choice(_) ->
+    Choice = env(lane),
+    case etls_lane:check(Choice) of
+        ok -> {ok, #{lane => Choice}};
+        {error, Reason} -> {error, Reason}
+    end.
 
 named(Key, {ok, Value}) -> {ok, #{Key => Value}};
 named(_Key, {error, Reason}) -> {error, Reason}.
@@ -109,7 +151,9 @@ config(_) ->
         {daemon_args, Args, is_list(Args) andalso lists:all(fun is_list/1, Args)}
     ],
     case [{Key, Value} || {Key, Value, false} <- Checks] of
-        [] -> {ok, #{config => #{threads => Threads, log_level => Level, args => Args}}};
+        [] ->
+            Config = #{link => env(link), threads => Threads, log_level => Level, args => Args},
+            {ok, #{config => Config}};
         [Wrong | _] -> {error, {bad_env, Wrong}}
     end.
 
@@ -117,17 +161,20 @@ is_positive(Value) -> is_integer(Value) andalso Value > 0.
 
 %% The values of etls.app.src, for when the modules run without the application's file.
 env(link) -> application:get_env(etls, link, port);
-env(lane) -> application:get_env(etls, lane, local);
+env(lane) -> application:get_env(etls, lane, auto);
 env(daemon_threads) -> application:get_env(etls, daemon_threads, default);
 env(log_level) -> application:get_env(etls, log_level, notice);
 env(daemon_args) -> application:get_env(etls, daemon_args, []).
 
 open(#{module := Module, config := Config}) ->
-    named(handle, Module:open(Config)).
+    case Module:open(Config) of
+        {ok, Handle} -> {ok, #{handle => Handle}};
+        {error, Reason} -> {error, {daemon, Reason}}
+    end.
 
 hello(#{module := Module, handle := Handle}) ->
     Arguments = #{protocol => etls_protocol:version()},
-    case Module:send(Handle, etls_protocol:request(?HELLO_TAG, hello, Arguments)) of
+    case Module:request(Handle, ?HELLO_TAG, hello, Arguments) of
         ok ->
             Timer = erlang:start_timer(?HELLO_TIMEOUT, self(), hello),
             Answer = await_hello(Module, Handle, Timer),
@@ -140,50 +187,55 @@ hello(#{module := Module, handle := Handle}) ->
 await_hello(Module, Handle, Timer) ->
     receive
         {timeout, Timer, hello} ->
-            ok = Module:close(Handle),
             {error, {daemon, hello_timeout}};
         Message ->
             case Module:event(Handle, Message) of
-                {frame, Frame} -> hello_frame(etls_protocol:decode(Frame), Module, Handle, Timer);
-                {down, Reason} -> {error, {daemon, Reason}};
-                unknown -> await_hello(Module, Handle, Timer)
+                {said, {reply, {call, ?HELLO_TAG}, Result}} ->
+                    greeted(Result, Module, Handle);
+                {said, {log, Level, Text}} ->
+                    log(Level, Text),
+                    await_hello(Module, Handle, Timer);
+                {said, _} ->
+                    {error, {daemon, bad_hello}};
+                {down, Reason} ->
+                    {error, {daemon, Reason}};
+                unknown ->
+                    await_hello(Module, Handle, Timer)
             end
     end.
 
-hello_frame({reply, {call, ?HELLO_TAG}, Result}, Module, Handle, _Timer) ->
-    case Result of
-        {ok, #{protocol := Protocol, lane := Lane} = Hello} ->
-            ?LOG_INFO(
-                "etlsd ~ts started, ~ts, ~b threads",
-                [maps:get(Key, Hello) || Key <- [version, openssl, threads]],
-                #{domain => [etls]}
-            ),
-            case etls_protocol:version() of
-                Protocol ->
-                    {ok, #{lane_address => Lane}};
-                _ ->
-                    ok = Module:close(Handle),
-                    {error, {daemon, {protocol_version, Protocol}}}
-            end;
-        {error, Reason} ->
-            ok = Module:close(Handle),
-            {error, {daemon, Reason}};
+greeted({ok, #{protocol := Protocol, lane := Lane} = Hello}, Module, Handle) ->
+    ?LOG_INFO(
+        "etlsd ~ts started, ~ts, ~b threads",
+        [maps:get(Key, Hello) || Key <- [version, openssl, threads]],
+        #{domain => [etls]}
+    ),
+    case etls_protocol:version() of
+        Protocol ->
+            ok = Module:greeted(Handle, Hello),
+            {ok, #{lane_address => Lane}};
         _ ->
-            ok = Module:close(Handle),
-            {error, {daemon, bad_hello}}
+            {error, {daemon, {protocol_version, Protocol}}}
     end;
-hello_frame({log, Level, Text}, Module, Handle, Timer) ->
-    log(Level, Text),
-    await_hello(Module, Handle, Timer);
-hello_frame(_, Module, Handle, _Timer) ->
-    ok = Module:close(Handle),
+greeted({error, Reason}, _Module, _Handle) ->
+    {error, {daemon, Reason}};
+greeted(_, _Module, _Handle) ->
     {error, {daemon, bad_hello}}.
+
+%% Local lanes are possible where the daemon's socket is on this host, in a directory of our user's.
+lanes(#{lane := Choice, lane_address := {local, Path}}) ->
+    case {file:read_file_info(Path), Choice} of
+        {{ok, _}, _} -> {ok, #{lane_reachable => true}};
+        {{error, _}, local} -> {error, {daemon, {lane_unreachable, Path}}};
+        {{error, _}, _} -> {ok, #{lane_reachable => false}}
+    end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {noreply, #state{}} | {reply, term(), #state{}}.
+handle_call({call, _Command, _Arguments}, _From, #state{module = none} = State) ->
+    {reply, {error, econnaborted}, State};
 handle_call({call, Command, Arguments}, From, #state{next = Tag, calls = Calls} = State) ->
-    Frame = etls_protocol:request(Tag, Command, Arguments),
-    case (State#state.module):send(State#state.handle, Frame) of
+    case (State#state.module):request(State#state.handle, Tag, Command, Arguments) of
         ok -> {noreply, State#state{next = Tag + 1, calls = Calls#{Tag => From}}};
         {error, closed} -> {reply, {error, econnaborted}, State}
     end;
@@ -195,13 +247,39 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info(attempt, #state{module = none} = State) ->
+    {noreply, attempt(State)};
+handle_info(_Message, #state{module = none} = State) ->
+    % Late words of a link that is over.
+    {noreply, State};
 handle_info(Message, #state{module = Module, handle = Handle} = State) ->
     case Module:event(Handle, Message) of
-        {frame, Frame} -> {noreply, route(etls_protocol:decode(Frame), State)};
+        {said, Said} -> {noreply, route(Said, State)};
         {down, Reason} -> {stop, {daemon, Reason}, State};
         unknown -> {noreply, State}
     end.
 
+attempt(#state{pause = Pause, failure = Before} = State) ->
+    case get_link() of
+        {ok, Linked} ->
+            Before =:= none orelse
+                ?LOG_NOTICE("etls: the daemon is there again", [], #{domain => [etls]}),
+            Linked;
+        {error, Reason} ->
+            Reason =:= Before orelse
+                ?LOG_ERROR(
+                    "etls: no daemon, trying again and again: ~0tp", [Reason], #{domain => [etls]}
+                ),
+            _ = erlang:send_after(Pause, self(), attempt),
+            State#state{pause = min(2 * Pause, ?LONGEST_PAUSE), failure = Reason}
+    end.
+
+route({lane, Conn, What}, State) ->
+    case etls_registry:lane(Conn) of
+        {Socket, Writer} -> to_lane(What, {etls_lane, Conn, What}, Socket, Writer);
+        none -> ok
+    end,
+    State;
 route({reply, {process, Pid, Tag}, Result}, State) ->
     Pid ! {etls_reply, Tag, Result},
     State;
@@ -226,27 +304,27 @@ route({error, bad_frame}, State) ->
 log(Level, Text) ->
     ?LOG(Level, "etlsd: ~ts", [Text], #{domain => [etls]}).
 
+to_lane({credit, _}, Message, _Socket, Writer) ->
+    Writer ! Message,
+    ok;
+to_lane(hangup, Message, Socket, Writer) ->
+    Socket ! Message,
+    Writer ! Message,
+    ok;
+to_lane(_, Message, Socket, _Writer) ->
+    Socket ! Message,
+    ok.
+
 -spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{module = none}) ->
+    ok;
 terminate(Reason, #state{module = Module, handle = Handle}) ->
     ok = etls_registry:drop_link(),
     case Reason of
         {daemon, _} ->
             ok;
         _ ->
-            Frame = etls_protocol:request(?HELLO_TAG, stop, #{}),
-            _ = Module:send(Handle, Frame),
-            Timer = erlang:start_timer(?STOP_TIMEOUT, self(), stop),
-            await_down(Module, Handle, Timer)
+            _ = Module:request(Handle, ?HELLO_TAG, stop, #{}),
+            Module:await_stop(Handle, ?STOP_TIMEOUT)
     end,
     Module:close(Handle).
-
-await_down(Module, Handle, Timer) ->
-    receive
-        {timeout, Timer, stop} ->
-            ok;
-        Message ->
-            case Module:event(Handle, Message) of
-                {down, _} -> ok;
-                _ -> await_down(Module, Handle, Timer)
-            end
-    end.

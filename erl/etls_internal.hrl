@@ -25,5 +25,7 @@
     send_timeout_close = false :: boolean(),
     %% Bytes read from the lane per system call. Measured: 1460, inet's default, costs 6 times the
     %% CPU per GB; beyond 128 KiB nothing is gained.
-    buffer = 131072 :: pos_integer()
+    buffer = 131072 :: pos_integer(),
+    %% default: the application's.
+    lane = default :: default | etls_lane:choice()
 }).

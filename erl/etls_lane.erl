@@ -3,10 +3,14 @@
 %% reading is etls_socket's, which asks for a portion at a time (arm/1), so that it can stop asking.
 -module(etls_lane).
 
--export([module/1]).
+-export([check/1, module/2]).
 
--export_type([lane/0, option/0, event/0]).
+-export_type([lane/0, choice/0, place/0, option/0, event/0]).
 
+%% What a user may ask for; auto: local where the daemon's lane socket can be reached.
+-type choice() :: auto | local | link.
+%% What is known of the connection whose lane it is.
+-type place() :: #{link := etls_registry:link(), conn := integer(), token := binary()}.
 %% A lane's own handle.
 -type lane() :: term().
 -type option() ::
@@ -15,14 +19,16 @@
     {data, binary()}
     %% The armed portion came; no more will before the next arm/1.
     | unarmed
+    %% Both of these at once: it is time to arm again.
+    | {last, binary()}
     %% No more data will come, all that came before was told.
     | eof
     %% The lane's own failure, which an eof follows.
     | failed
     | unknown.
 
-%% Claims the connection of the token. {error, eagain}: try again in a moment.
--callback open(Address :: term(), Token :: binary(), [option()]) ->
+%% Claims the connection, for the calling process. {error, eagain}: try again in a moment.
+-callback open(place(), [option()]) ->
     {ok, lane()} | {error, atom()}.
 %% From any process, atomic. Blocks while the daemon takes no more.
 -callback send(lane(), iodata()) -> ok | {error, closed | timeout | einval | atom()}.
@@ -36,7 +42,14 @@
 %% Does not wait either: what was sent is still carried over.
 -callback close(lane()) -> ok.
 
-%% The module of a configured kind.
--spec module(term()) -> {ok, module()} | {error, {bad_env, {lane, term()}}}.
-module(local) -> {ok, etls_lane_local};
-module(Other) -> {error, {bad_env, {lane, Other}}}.
+-spec check(term()) -> ok | {error, {bad_env, {lane, term()}}}.
+check(Choice) when Choice =:= auto; Choice =:= local; Choice =:= link -> ok;
+check(Other) -> {error, {bad_env, {lane, Other}}}.
+
+%% The module for a connection whose user asked for Choice; default: for nothing.
+-spec module(default | choice(), etls_registry:link()) -> {ok, module()} | {error, unreachable}.
+module(default, #{lane := Choice} = Link) -> module(Choice, Link);
+module(link, _Link) -> {ok, etls_lane_link};
+module(_, #{lane_reachable := true}) -> {ok, etls_lane_local};
+module(auto, _Link) -> {ok, etls_lane_link};
+module(local, _Link) -> {error, unreachable}.

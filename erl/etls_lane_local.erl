@@ -4,7 +4,7 @@
 
 -behaviour(etls_lane).
 
--export([open/3, send/2, set/2, arm/3, event/2, shutdown/1, close/1]).
+-export([open/2, send/2, set/2, arm/3, event/2, shutdown/1, close/1]).
 
 %% Kernel buffer for what we send. Measured on 10 connections in bulk: 256 KiB costs the VM a tenth
 %% less than the default of 208 KiB; 1 MiB costs the daemon more, whose reads then miss the cache.
@@ -20,8 +20,8 @@
 %% Connecting to a local socket takes microseconds; a daemon that takes this long is stuck.
 -define(CONNECT_TIMEOUT, 5000).
 
--spec open(term(), binary(), [etls_lane:option()]) -> {ok, gen_tcp:socket()} | {error, atom()}.
-open(Address, Token, Options) ->
+-spec open(etls_lane:place(), [etls_lane:option()]) -> {ok, gen_tcp:socket()} | {error, atom()}.
+open(#{link := #{lane_address := Address}, token := Token}, Options) ->
     % exit_on_close false: after the daemon's half-close we may still send.
     Fixed = [
         binary,

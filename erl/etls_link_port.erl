@@ -4,40 +4,31 @@
 
 -behaviour(etls_link).
 
--export([open/1, send/2, event/2, close/1]).
+-export([open/1, greeted/2, request/4, lane/2, event/2, await_stop/2, close/1]).
 
 -spec open(etls_link:config()) -> {ok, port()} | {error, term()}.
-open(#{threads := Threads, log_level := Level, args := More}) ->
-    Path = executable(),
-    Args = ["--port", "--log-level", atom_to_list(Level)] ++ threads(Threads) ++ More,
-    Options = [{args, Args}, {packet, 4}, binary, exit_status, hide],
+open(Config) ->
+    Path = etls_link:executable(),
+    Options = [{args, ["--port" | etls_link:flags(Config)]}, {packet, 4}, binary, exit_status, hide],
     try
         {ok, open_port({spawn_executable, Path}, Options)}
     catch
         error:Reason -> {error, {cannot_start_daemon, Path, Reason}}
     end.
 
-threads(default) -> [];
-threads(Count) -> ["--threads", integer_to_list(Count)].
+-spec greeted(port(), map()) -> ok.
+greeted(_Port, _Hello) -> ok.
 
-%% The OS variable is for running another build (a sanitizer's) under an unchanged configuration.
-executable() ->
-    case {os:getenv("ETLSD"), application:get_env(etls, daemon, default)} of
-        {Path, _} when is_list(Path), Path =/= "" -> Path;
-        {_, default} -> filename:join(priv_dir(), "etlsd");
-        {_, Path} -> Path
-    end.
+-spec request(
+    port(), etls_protocol:id(), etls_protocol:command(), etls_protocol:arguments()
+) -> ok | {error, closed}.
+request(Port, Id, Command, Arguments) ->
+    send(Port, etls_protocol:request(Id, Command, Arguments)).
 
-priv_dir() ->
-    case code:priv_dir(etls) of
-        {error, bad_name} ->
-            Ebin = filename:dirname(code:which(?MODULE)),
-            filename:join(filename:dirname(Ebin), "priv");
-        Directory ->
-            Directory
-    end.
+-spec lane(port(), etls_protocol:lane_term()) -> ok | {error, closed}.
+lane(Port, Term) ->
+    send(Port, etls_protocol:lane(Term)).
 
--spec send(port(), iodata()) -> ok | {error, closed}.
 send(Port, Frame) ->
     try
         true = port_command(Port, Frame),
@@ -46,11 +37,19 @@ send(Port, Frame) ->
         error:badarg -> {error, closed}
     end.
 
--spec event(port(), term()) -> {frame, binary()} | {down, term()} | unknown.
-event(Port, {Port, {data, Frame}}) -> {frame, Frame};
+-spec event(port(), term()) -> {said, etls_protocol:frame()} | {down, term()} | unknown.
+event(Port, {Port, {data, Frame}}) -> {said, etls_protocol:decode(Frame)};
 event(Port, {Port, {exit_status, Status}}) -> {down, {exit_status, Status}};
 event(Port, {'EXIT', Port, Reason}) -> {down, Reason};
 event(_Port, _Message) -> unknown.
+
+-spec await_stop(port(), non_neg_integer()) -> ok.
+await_stop(Port, Timeout) ->
+    receive
+        {Port, {exit_status, _}} -> ok;
+        {'EXIT', Port, _} -> ok
+    after Timeout -> ok
+    end.
 
 -spec close(port()) -> ok.
 close(Port) ->

@@ -256,20 +256,33 @@ noreply({stop, State}) -> {stop, normal, State}.
 
 %% --- listening, and listening again ----------------------------------------------------------
 
-try_listen(#state{arguments = Arguments} = State0) ->
+try_listen(#state{stream = #stream{lane = Choice}} = State) ->
     case etls_registry:link() of
         none ->
-            retry(econnaborted, State0);
-        #{pid := Daemon} = Link ->
-            State = State0#state{link = Link, daemon_monitor = monitor(process, Daemon)},
-            case request(listen, listen, Arguments, State) of
-                {ok, Asked} ->
-                    Asked;
-                {error, closed} ->
-                    true = demonitor(State#state.daemon_monitor, [flush]),
-                    retry(econnaborted, State0#state{link = none, daemon_monitor = none})
+            await_daemon(State);
+        #{} = Link ->
+            case etls_lane:module(Choice, Link) of
+                {ok, _} -> ask_listen(Link, State);
+                {error, unreachable} -> give_up({options, {lane, unreachable}}, State)
             end
     end.
+
+ask_listen(#{pid := Daemon} = Link, #state{arguments = Arguments} = State0) ->
+    State = State0#state{link = Link, daemon_monitor = monitor(process, Daemon)},
+    case request(listen, listen, Arguments, State) of
+        {ok, Asked} ->
+            Asked;
+        {error, closed} ->
+            true = demonitor(State#state.daemon_monitor, [flush]),
+            await_daemon(State0#state{link = none, daemon_monitor = none})
+    end.
+
+%% Who has listened before does so again however long the daemon stays away.
+await_daemon(#state{opener = none} = State) ->
+    _ = erlang:send_after(?RETRY, self(), retry),
+    State#state{retry_until = now_ms() + ?RELISTEN_WAIT};
+await_daemon(State) ->
+    retry(econnaborted, State).
 
 retry(Reason, #state{retry_until = Until} = State) ->
     case now_ms() < Until of

@@ -39,7 +39,7 @@
 -spec connect(term(), term(), term()) -> {ok, validated()} | error().
 connect(Host, Port, Options) ->
     try
-        Given = collect(Options, [stream, tcp, connect_tcp, address, connect, tls, client]),
+        Given = collect(Options, [stream, lane, tcp, connect_tcp, address, connect, tls, client]),
         Target = target(Host),
         Arguments = #{
             host => Target,
@@ -140,7 +140,7 @@ bind(Given) ->
 -spec listen(term(), term()) -> {ok, validated()} | error().
 listen(Port, Options) ->
     try
-        Given = collect(Options, [stream, tcp, connect_tcp, listen_tcp, address, tls, server]),
+        Given = collect(Options, [stream, lane, tcp, connect_tcp, listen_tcp, address, tls, server]),
         {Address, Family} = listen_address(Port, section(address, Given)),
         maps:is_key(certfile, section(tls, Given)) orelse wrong(certfile, required),
         Tcp = lists:foldl(
@@ -215,7 +215,8 @@ names(Names) ->
 
 section_of(Name) ->
     Stream = [
-        active, mode, packet, packet_size, exit_on_close, send_timeout, send_timeout_close, buffer
+        active, mode, packet, packet_size, exit_on_close, send_timeout, send_timeout_close, buffer,
+        lane
     ],
     Tcp = [nodelay, keepalive, sndbuf, recbuf, linger, reuseaddr, ipv6_v6only],
     case {lists:member(Name, Stream), lists:member(Name, Tcp)} of
@@ -303,6 +304,8 @@ check(exit_on_close, Flag) when is_boolean(Flag) -> {stream, Flag};
 check(send_timeout, Timeout) -> valid(stream, is_timeout(Timeout), Timeout);
 check(send_timeout_close, Flag) when is_boolean(Flag) -> {stream, Flag};
 check(buffer, Size) when is_integer(Size), Size > 0, Size =< ?MAX_INT -> {stream, Size};
+%% lane: the VM's side as well, but for a connection's whole life
+check(lane, Choice) when Choice =:= auto; Choice =:= local; Choice =:= link -> {lane, Choice};
 %% tcp: the daemon's socket
 check(nodelay, Flag) when is_boolean(Flag) -> {tcp, Flag};
 check(keepalive, Flag) when is_boolean(Flag) -> {tcp, Flag};
@@ -352,7 +355,8 @@ check(Name, _Value) ->
 
 %% The options above whose clauses do not take every value.
 names() ->
-    [active, mode, packet_size, exit_on_close, send_timeout_close, buffer, nodelay, keepalive] ++
+    [active, mode, packet_size, exit_on_close, send_timeout_close, buffer, lane, nodelay] ++
+        [keepalive] ++
         [sndbuf, recbuf, linger, reuseaddr, ipv6_v6only, backlog, family, port, versions] ++
         [verify, verify_type, fail_if_no_peer_cert, verify_client_once].
 
@@ -491,7 +495,7 @@ check_protocols(_Section, _) ->
 validated(Given, Arguments) ->
     erlang:external_size(Arguments) =< ?MAX_ARGUMENTS orelse wrong(longest(Given), too_long),
     #{
-        stream => stream(section(stream, Given)),
+        stream => stream(maps:merge(section(stream, Given), section(lane, Given))),
         arguments => Arguments,
         linger => maps:get(linger, section(tcp, Given), {false, 0})
     }.
@@ -513,7 +517,8 @@ stream(Given) ->
         send_timeout = maps:get(send_timeout, Given, Default#stream.send_timeout),
         send_timeout_close =
             maps:get(send_timeout_close, Given, Default#stream.send_timeout_close),
-        buffer = maps:get(buffer, Given, Default#stream.buffer)
+        buffer = maps:get(buffer, Given, Default#stream.buffer),
+        lane = maps:get(lane, Given, Default#stream.lane)
     }.
 
 tls(Given, Role) ->

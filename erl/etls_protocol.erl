@@ -5,11 +5,12 @@
 %% may say are therefore named here (known_atoms/0), which makes them exist.
 -module(etls_protocol).
 
--export([version/0, request/3, decode/1, id/2, known_atoms/0]).
+-include("../proto/version.hrl").
+
+-export([version/0, request/3, lane/1, decode/1, message/1, id/2, known_atoms/0]).
 
 -export_type([id/0, command/0, arguments/0, result/0, reason/0, frame/0, event/0]).
-
--define(VERSION, 1).
+-export_type([lane_term/0, lane_event/0]).
 
 %% A process is named by its text and not by its pid, because a pid looks like another node's once
 %% this node has been given its name (net_kernel:start/2) and comes back.
@@ -32,23 +33,49 @@
 -type frame() ::
     {reply, receiver(), result()}
     | {event, pid(), Tag :: integer(), event()}
+    | {lane, Conn :: integer(), lane_event()}
     | {log, logger:level(), binary()}
     | {error, bad_frame}.
+%% What a link lane carries to the daemon, and what comes of it.
+-type lane_term() ::
+    {data, Conn :: integer(), iodata()}
+    | {credit, Conn :: integer(), Bytes :: pos_integer()}
+    | {eof, Conn :: integer()}
+    | {hangup, Conn :: integer()}.
+-type lane_event() :: {data, binary()} | {credit, pos_integer()} | eof | hangup.
 
 -spec version() -> pos_integer().
-version() -> ?VERSION.
+version() -> ?ETLS_PROTOCOL_VERSION.
 
 %% The frame's content; the link adds the length.
 -spec request(id(), command(), arguments()) -> binary().
 request(Id, Command, Arguments) ->
     term_to_binary({request, Id, Command, Arguments}).
 
+%% A lane's term as a frame's content. Data are not copied here.
+-spec lane(lane_term()) -> iodata().
+lane({data, Conn, Data}) ->
+    % {data, Conn, Binary}, whose bytes follow.
+    [<<131, 104, 3>>, external(data), external(Conn), <<109, (iolist_size(Data)):32>> | Data];
+lane(Term) ->
+    term_to_binary(Term).
+
+%% Without the version byte.
+external(Term) ->
+    <<131, External/binary>> = term_to_binary(Term),
+    External.
+
 %% How Pid finds the reply, or a connection's events, again.
 -spec id(pid(), Tag :: integer()) -> {Process :: binary(), Tag :: integer()}.
 id(Pid, Tag) ->
     {list_to_binary(pid_to_list(Pid)), Tag}.
 
+%% Data, which are most of what comes on a link lane, are cut out of their frame without a copy.
 -spec decode(binary()) -> frame().
+decode(<<131, 104, 3, 119, 4, "data", 97, Conn, 109, Size:32, Data:Size/binary>>) ->
+    {lane, Conn, {data, Data}};
+decode(<<131, 104, 3, 119, 4, "data", 98, Conn:32/signed, 109, Size:32, Data:Size/binary>>) ->
+    {lane, Conn, {data, Data}};
 decode(Frame) ->
     try binary_to_term(Frame, [safe]) of
         Term -> message(Term)
@@ -56,6 +83,15 @@ decode(Frame) ->
         error:badarg -> salvage(Frame)
     end.
 
+-spec message(term()) -> frame().
+message({data, Conn, Data}) when is_integer(Conn), is_binary(Data) ->
+    {lane, Conn, {data, Data}};
+message({credit, Conn, Bytes}) when is_integer(Conn), is_integer(Bytes), Bytes > 0 ->
+    {lane, Conn, {credit, Bytes}};
+message({eof, Conn}) when is_integer(Conn) ->
+    {lane, Conn, eof};
+message({hangup, Conn}) when is_integer(Conn) ->
+    {lane, Conn, hangup};
 message({reply, Id, Result}) ->
     case receiver(Id) of
         error -> {error, bad_frame};
@@ -124,8 +160,9 @@ first_term(Elements) ->
 -spec known_atoms() -> [atom()].
 known_atoms() ->
     % messages and keys
-    [reply, event, log, ok, error, true, false, ended, inet, inet6, local, none, undefined] ++
-        [protocol, version, openssl, lane, threads, os_pid, frame_limit, listener, address] ++
+    [reply, event, log, data, credit, eof, hangup, ok, error, true, false, ended] ++
+        [inet, inet6, local, none, undefined] ++
+        [protocol, version, openssl, lane, threads, os_pid, frame_limit, listener, address, pid] ++
         [conn, token, peer, cipher, cipher_standard, resumed, peer_chain, alpn, server_name] ++
         [recv_oct, recv_cnt, recv_max, recv_avg, recv_dvi, send_oct, send_cnt, send_max] ++
         [send_avg, send_pend, connections, listeners, accepts_waiting, accepted, connected] ++

@@ -1,11 +1,12 @@
 %% @private
-%% What any process may know without asking another one: three public tables.
+%% What any process may know without asking another one: public tables.
 %%
 %%   etls_sending   Ref => how to send; read by each etls:send/2, so it is kept small. A row is
 %%                  there exactly while sending is allowed.
 %%   etls_known     Ref => who the socket or listener is and what was learnt about it. A row is
 %%                  there while the process may be asked.
 %%   etls_link      the daemon of the moment and how to reach it.
+%%   etls_lanes     Conn => who reads and who writes the link lane of the daemon's connection Conn.
 %%
 %% The rows are written by the processes they speak of; this process only removes what one that was
 %% killed left behind, here and in the daemon. Rows are found by the socket's reference, since a pid
@@ -17,7 +18,8 @@
 -export([create_tables/0, start_link/0]).
 -export([enter/3, update/2, status/2, leave/1, find/1, is_known/1]).
 -export([allow_sending/2, refuse_sending/1, sending/1]).
--export([put_link/1, drop_link/0, link/0]).
+-export([put_link/1, drop_link/0, link/0, was_linked/0]).
+-export([put_lane/3, drop_lane/3, lane/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([status/0, sending/0, link/0]).
@@ -25,6 +27,7 @@
 -define(SENDING, etls_sending).
 -define(KNOWN, etls_known).
 -define(LINK, etls_link).
+-define(LANES, etls_lanes).
 
 -type status() :: opening | open | listening.
 -type sending() :: {
@@ -34,8 +37,10 @@
     pid := pid(),
     module := module(),
     handle := term(),
-    lane_module := module(),
-    lane_address := term()
+    %% What the configuration says of lanes, and whether local ones are possible.
+    lane := etls_lane:choice(),
+    lane_address := term(),
+    lane_reachable := boolean()
 }.
 
 -spec create_tables() -> ok.
@@ -44,6 +49,7 @@ create_tables() ->
     ?SENDING = ets:new(?SENDING, [{write_concurrency, true} | Options]),
     ?KNOWN = ets:new(?KNOWN, [{write_concurrency, true} | Options]),
     ?LINK = ets:new(?LINK, Options),
+    ?LANES = ets:new(?LANES, [{write_concurrency, true} | Options]),
     ok.
 
 -spec start_link() -> gen_server:start_ret().
@@ -125,8 +131,12 @@ sending(Ref) ->
 
 -spec put_link(link()) -> ok.
 put_link(Link) ->
-    true = ets:insert(?LINK, {link, Link}),
+    true = ets:insert(?LINK, [{link, Link}, {was_linked, true}]),
     ok.
+
+%% Has there been a daemon since the application's start?
+-spec was_linked() -> boolean().
+was_linked() -> ets:member(?LINK, was_linked).
 
 -spec drop_link() -> ok.
 drop_link() ->
@@ -139,6 +149,31 @@ link() ->
         [] -> none
     catch
         error:badarg -> none
+    end.
+
+%% --- link lanes ------------------------------------------------------------------------------
+
+%% A new daemon numbers its connections anew: the row of an old one may be in the way, and its
+%% processes may still be going.
+-spec put_lane(Conn :: integer(), Socket :: pid(), Writer :: pid()) -> ok.
+put_lane(Conn, Socket, Writer) ->
+    true = ets:insert(?LANES, {Conn, Socket, Writer}),
+    ok.
+
+-spec drop_lane(Conn :: integer(), Socket :: pid(), Writer :: pid()) -> ok.
+drop_lane(Conn, Socket, Writer) ->
+    try
+        true = ets:delete_object(?LANES, {Conn, Socket, Writer}),
+        ok
+    catch
+        error:badarg -> ok
+    end.
+
+-spec lane(Conn :: integer()) -> {Socket :: pid(), Writer :: pid()} | none.
+lane(Conn) ->
+    case ets:lookup(?LANES, Conn) of
+        [{_, Socket, Writer}] -> {Socket, Writer};
+        [] -> none
     end.
 
 %% --- the process -----------------------------------------------------------------------------

@@ -215,8 +215,12 @@ init(#{ref := Ref, face := Face, owner := Owner, role := Role} = Start) ->
             {ok, accepted, Connected, open_lane_now()}
     end.
 
-with_link(#{pid := Pid, lane_module := Module} = Link, Data) ->
-    Data#data{link = Link, daemon_monitor = monitor(process, Pid), lane_module = Module}.
+with_link(#{pid := Pid} = Link, #data{stream = #stream{lane = Choice}} = Data) ->
+    Linked = Data#data{link = Link, daemon_monitor = monitor(process, Pid)},
+    case etls_lane:module(Choice, Link) of
+        {ok, Module} -> Linked#data{lane_module = Module};
+        {error, unreachable} -> Linked#data{lane_module = none}
+    end.
 
 connected(#{conn := Conn, token := Token, peer := Peer, local := Local}, Data) ->
     #{pid := Daemon} = Data#data.link,
@@ -262,13 +266,21 @@ try_connect(#data{arguments = Arguments} = Data, Actions) ->
         none ->
             {keep_state, Data, [{{timeout, poll}, ?DAEMON_POLL, none} | Actions]};
         #{} = Link ->
-            case request(connect, connect, Arguments, with_link(Link, Data)) of
+            Linked = with_link(Link, Data),
+            case ask_connect(Arguments, Linked) of
+                {error, unreachable} ->
+                    give_up({error, {options, {lane, unreachable}}}, Linked);
                 {ok, Asked} ->
                     {keep_state, Asked, Actions ++ [{{timeout, daemon}, cancel}]};
                 {error, closed} ->
                     {keep_state, Data, [{{timeout, poll}, ?DAEMON_POLL, none} | Actions]}
             end
     end.
+
+ask_connect(_Arguments, #data{lane_module = none}) ->
+    {error, unreachable};
+ask_connect(Arguments, Data) ->
+    request(connect, connect, Arguments, Data).
 
 %% The connect's answer may be on its way: then what it brings has to be closed.
 cancel(#data{requests = Requests} = Data) ->
@@ -327,8 +339,8 @@ handshaking(info, {etls_reply, Tag, Result}, Data) ->
         {handshake, {error, Reason}, Data1} -> give_up({error, Reason}, Data1#data{conn = none});
         {What, Answer, Data1} -> option_answered(What, Answer, Data1)
     end;
-handshaking(info, {etls_event, _, _}, _Data) ->
-    % The end came before the lane: it is for `open' to tell.
+handshaking(info, {Early, _, _}, _Data) when Early =:= etls_event; Early =:= etls_lane ->
+    % The end came before the lane, or before the handshake's answer: it is for `open' to tell.
     {keep_state_and_data, [postpone]};
 handshaking({call, From}, {_, {handshake, _}}, _Data) ->
     {keep_state_and_data, [{reply, From, {error, ealready}}]};
@@ -343,6 +355,8 @@ early(internal, open_lane, Data) ->
     open_lane(Data);
 early({timeout, lane}, none, Data) ->
     open_lane(Data);
+early(info, {etls_lane, _, _}, _Data) ->
+    {keep_state_and_data, [postpone]};
 early(info, {'DOWN', Monitor, process, _, _}, #data{owner_monitor = Monitor} = Data) ->
     give_up({error, closed}, Data);
 early(info, {'DOWN', Monitor, process, _, _}, #data{daemon_monitor = Monitor} = Data) ->
@@ -364,9 +378,12 @@ early({call, From}, {_, {shutdown, _}}, _Data) ->
 early(Type, Content, Data) ->
     common(Type, Content, Data).
 
-open_lane(#data{lane = {opening, Token, Tries}, lane_module = Module} = Data) ->
-    #{lane_address := Address} = Data#data.link,
-    case Module:open(Address, Token, lane_options(Data#data.stream)) of
+open_lane(#data{lane_module = none} = Data) ->
+    ?LOG_WARNING("etls: the daemon's lane socket is out of reach", [], #{domain => [etls]}),
+    give_up({error, {options, {lane, unreachable}}}, Data);
+open_lane(#data{lane = {opening, Token, Tries}, lane_module = Module, conn = Conn} = Data) ->
+    Place = #{link => Data#data.link, conn => Conn, token => Token},
+    case Module:open(Place, lane_options(Data#data.stream)) of
         {ok, Lane} ->
             maybe_open(Data#data{lane = {lane, Lane}});
         {error, eagain} when Tries > 0 ->
@@ -408,6 +425,9 @@ open(info, Message, #data{lane = {lane, Lane}, lane_module = Module} = Data) ->
     case Module:event(Lane, Message) of
         {data, Binary} ->
             Received = Data#data{last = byte_size(Binary)},
+            read(etls_reader:data(Binary, Data#data.reader), Received, []);
+        {last, Binary} ->
+            Received = Data#data{last = byte_size(Binary), armed = false},
             read(etls_reader:data(Binary, Data#data.reader), Received, []);
         unarmed ->
             settle(Data#data{armed = false}, []);
@@ -673,6 +693,7 @@ closing(info, Message, #data{lane = {lane, Lane}, lane_module = Module} = Data) 
     % The peer's data is dropped, but it is taken: the daemon must not wait for us.
     case Module:event(Lane, Message) of
         unarmed -> {keep_state, arm(Data#data{armed = false})};
+        {last, _} -> {keep_state, arm(Data#data{armed = false})};
         _ -> keep_state_and_data
     end;
 closing(state_timeout, abort, #data{conn = Conn} = Data) ->
@@ -786,6 +807,11 @@ option(Name, #data{reader = Reader} = Data) when
         true -> (Data#data.stream)#stream.active;
         false -> etls_reader:get(Name, Reader)
     end;
+option(lane, #data{lane_module = Module}) when Module =/= none ->
+    case Module of
+        etls_lane_local -> local;
+        etls_lane_link -> link
+    end;
 option(Name, #data{stream = Stream}) ->
     stream_option(Name, Stream).
 
@@ -798,7 +824,9 @@ stream_option(packet_size, Stream) -> Stream#stream.packet_size;
 stream_option(exit_on_close, Stream) -> Stream#stream.exit_on_close;
 stream_option(send_timeout, Stream) -> Stream#stream.send_timeout;
 stream_option(send_timeout_close, Stream) -> Stream#stream.send_timeout_close;
-stream_option(buffer, Stream) -> Stream#stream.buffer.
+stream_option(buffer, Stream) -> Stream#stream.buffer;
+stream_option(lane, #stream{lane = default}) -> application:get_env(etls, lane, auto);
+stream_option(lane, Stream) -> Stream#stream.lane.
 
 ask_options(What, Command, Arguments, From, #data{conn = Conn} = Data) ->
     case request(What, Command, Arguments#{conn => Conn}, Data) of

@@ -1,6 +1,7 @@
 %% @private
 %% etls_sup ─┬─ etls_registry       watches the sockets named in the tables
 %%           ├─ etls_daemon         etlsd and the link to it
+%%           ├─ etls_lane_sup ────── etls_lane_writer, one per link lane
 %%           ├─ etls_socket_sup ──── etls_socket, one per connection
 %%           └─ etls_listener_sup ── etls_listener, one per listener
 %%
@@ -36,6 +37,7 @@ init(top) ->
     Children = [
         worker(etls_registry),
         worker(etls_daemon),
+        pool(etls_lane_sup, etls_lane_writer),
         pool(etls_socket_sup, etls_socket),
         pool(etls_listener_sup, etls_listener)
     ],

@@ -1,4 +1,6 @@
 #include "base/log.hpp"
+#include "cli/cnode_mode.hpp"
+#include "cli/decode.hpp"
 #include "cli/port_mode.hpp"
 #include "cli/settings.hpp"
 #include "cli/standalone.hpp"
@@ -37,6 +39,10 @@ int run(const etls::cli::settings& wish)
         return 0;
     case mode::port:
         return etls::cli::run_port(wish);
+    case mode::cnode:
+        return etls::cli::run_cnode(wish);
+    case mode::decode:
+        return etls::cli::run_decode(std::cin, std::cout, std::cerr);
     case mode::echo_server:
         return etls::cli::run_echo_server(wish);
     case mode::client:

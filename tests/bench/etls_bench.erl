@@ -3,10 +3,10 @@
 %%
 %% etls stands beside OTP's ssl as it comes, and beside ssl with the larger `buffer' that its
 %% users find out about; all three with the same TLS version and cipher suite. scripts/bench
-%% calls main/0, scripts/demo calls bulk/3.
+%% calls main/0, scripts/demo calls bulk/3. etls_bench_links compares etls with itself.
 -module(etls_bench).
 
--export([main/0, bulk/3, daemon_pid/0]).
+-export([main/0, bulk/3, medians/1, daemon_pid/0]).
 -export_type([peer/0, load/0, figures/0]).
 
 -type peer() :: etls | ssl | ssl_buffer.
@@ -39,11 +39,9 @@ main() ->
     %% A connection that fails tells why by its exit.
     process_flag(trap_exit, true),
     try
-        {Load, Runs, Peers} = arguments(init:get_plain_arguments(), #{}),
+        {Parts, Load, Runs, Peers} = arguments(init:get_plain_arguments(), #{}),
         ok = start(Peers),
-        io:format("~s, ~b runs of each, interleaved~n", [describe(Load), Runs]),
-        Figures = [{Peer, run(Peer, Load, Run)} || Run <- lists:seq(1, Runs), Peer <- Peers],
-        report(Peers, Figures),
+        lists:foreach(fun(Part) -> part(Part, Load, Runs, Peers) end, Parts),
         halt(0)
     catch
         throw:{usage, Text} ->
@@ -54,6 +52,17 @@ main() ->
             halt(1)
     end.
 
+part(peers, Load, Runs, Peers) ->
+    io:format("~s, ~b runs of each, interleaved~n", [describe(Load), Runs]),
+    Figures = [{Peer, run(Peer, Load, Run)} || Run <- lists:seq(1, Runs), Peer <- Peers],
+    report(Peers, Figures);
+part(combinations, Load, Runs, _Peers) ->
+    etls_bench_links:combinations(Load, Runs);
+part(stuck, Load, Runs, _Peers) ->
+    etls_bench_links:stuck(Load, Runs).
+
+arguments(["--combinations" | Rest], Set) -> arguments(Rest, Set#{parts => [combinations]});
+arguments(["--stuck" | Rest], Set) -> arguments(Rest, Set#{parts => [stuck]});
 arguments(["--size", MB | Rest], Set) -> arguments(Rest, Set#{size => number(MB) * 1_000_000});
 arguments(["--full" | Rest], Set) -> arguments(Rest, Set#{size => 100_000_000});
 arguments(["--runs", N | Rest], Set) -> arguments(Rest, Set#{runs => number(N)});
@@ -69,10 +78,11 @@ arguments(["--certs", Dir | Rest], Set) ->
 arguments([], Set) ->
     Defaults = #{
         connections => 10, messages => 10, size => 10_000_000, version => 'tlsv1.3',
-        runs => 3, peers => [etls, ssl, ssl_buffer]
+        runs => 3, peers => [etls, ssl, ssl_buffer], parts => [peers, combinations]
     },
     All = maps:merge(Defaults, Set),
-    {maps:without([runs, peers], All), maps:get(runs, All), maps:get(peers, All)};
+    #{parts := Parts, runs := Runs, peers := Peers} = All,
+    {Parts, maps:without([parts, runs, peers], All), Runs, Peers};
 arguments([Word | _], _Set) ->
     throw({usage, ["unknown or incomplete: ", Word]}).
 
@@ -124,6 +134,7 @@ report_line(Peer, #{mb_per_s := Speed, vm_cpu := Vm, daemon_cpu := Daemon, suite
         name(Peer), Speed, Ratio, Vm, Daemon, Suite
     ]).
 
+-spec medians([figures(), ...]) -> figures().
 medians([#{suite := Suite} | _] = Figures) ->
     Median = fun(Key) ->
         Sorted = lists:sort([maps:get(Key, F) || F <- Figures]),

@@ -4,8 +4,8 @@
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("common_test/include/ct.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
-         end_per_testcase/2]).
+-export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1,
+         init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
 -export([the_originals_snippets_work/1, connect_without_timeout_waits_for_ever/1,
          every_kind_of_host_is_taken/1, ipv6_is_as_good_as_ipv4/1, a_local_path_is_a_host/1,
          an_ipv6_listener_takes_both_families_unless_told/1, a_refused_connect_says_econnrefused/1,
@@ -42,11 +42,15 @@
 
 suite() -> [{timetrap, {seconds, 30}}].
 
-all() ->
-    etls_test_lib:cases(?MODULE) ++ [nothing_is_left_behind].
+all() -> etls_test_lib:all().
 
-init_per_suite(Config) -> etls_test_lib:start(Config).
-end_per_suite(Config) -> etls_test_lib:stop(Config).
+groups() ->
+    etls_test_lib:combined(etls_test_lib:cases(?MODULE) ++ [nothing_is_left_behind]).
+
+init_per_suite(Config) -> etls_test_lib:prepare(Config).
+end_per_suite(_Config) -> ok.
+init_per_group(Name, Config) -> etls_test_lib:enter(Name, Config).
+end_per_group(_Name, Config) -> etls_test_lib:leave(Config).
 
 init_per_testcase(Case, Config) ->
     ok = etls_test_lib:watch(Case),

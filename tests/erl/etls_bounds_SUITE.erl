@@ -5,8 +5,8 @@
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("common_test/include/ct.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
-         end_per_testcase/2]).
+-export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1,
+         init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
 -export([a_passive_reader_holds_back_the_sender/1, an_unarmed_reader_holds_back_the_sender/1,
          a_foreign_sender_is_held_back/1, a_foreign_reader_holds_us_back/1,
          closed_connections_leave_nothing/1, failed_connections_leave_nothing/1,
@@ -15,7 +15,7 @@
 
 -import(etls_test_lib, [pair/1, pair/3, ssl_pair/3, listen/1, listen/2, credentials/1,
                         accept_in_background/2, accepted/1, in_process/1, result/1, result/2,
-                        usage/0, assert_back_to/1, eventually/1]).
+                        usage/0, memory/0, growth/1, assert_back_to/1, eventually/1]).
 
 -define(LOCAL, {127, 0, 0, 1}).
 -define(BOUND, 10000).
@@ -28,11 +28,15 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    etls_test_lib:cases(?MODULE) ++ [nothing_is_left_behind].
+all() -> etls_test_lib:all().
 
-init_per_suite(Config) -> etls_test_lib:start(Config).
-end_per_suite(Config) -> etls_test_lib:stop(Config).
+groups() ->
+    etls_test_lib:combined(etls_test_lib:cases(?MODULE) ++ [nothing_is_left_behind]).
+
+init_per_suite(Config) -> etls_test_lib:prepare(Config).
+end_per_suite(_Config) -> ok.
+init_per_group(Name, Config) -> etls_test_lib:enter(Name, Config).
+end_per_group(_Name, Config) -> etls_test_lib:leave(Config).
 
 init_per_testcase(Case, Config) ->
     ok = etls_test_lib:watch(Case),
@@ -120,26 +124,6 @@ assert_bounded(Before) ->
     ct:pal("standing still: VM +~b, daemon +~b bytes", [Vm, Daemon]),
     ?assert(Vm < ?VM_BOUND),
     ?assert(Daemon < ?DAEMON_BOUND).
-
-growth({Vm, Daemon}) ->
-    {VmNow, DaemonNow} = memory(),
-    {VmNow - Vm, DaemonNow - Daemon}.
-
-%% Garbage that nobody has looked at yet is not growth.
-memory() ->
-    _ = [garbage_collect(Pid) || Pid <- processes(), is_large(Pid)],
-    {erlang:memory(total), daemon_memory()}.
-
-is_large(Pid) ->
-    case process_info(Pid, binary) of
-        {binary, Binaries} -> lists:sum([Size || {_, Size, _} <- Binaries]) > ?MB;
-        undefined -> false
-    end.
-
-daemon_memory() ->
-    {ok, Status} = file:read_file("/proc/" ++ etls_test_lib:daemon_os_pid() ++ "/status"),
-    {match, [Kb]} = re:run(Status, "VmRSS:\\s+(\\d+) kB", [{capture, all_but_first, binary}]),
-    binary_to_integer(Kb) * 1024.
 
 closed_connections_leave_nothing(Config) ->
     leaves_nothing(fun() ->

@@ -123,7 +123,7 @@ start(Env) ->
         {args, ["--port"]}, {env, Env}, {packet, 4}, binary, exit_status
     ]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    {ok, #{lane := {local, Path}}} = ask(Port, hello, #{protocol => 1}),
+    {ok, #{lane := {local, Path}}} = ask(Port, hello, #{protocol => etls_protocol:version()}),
     {Port, Pid, binary_to_list(Path)}.
 
 ask(Port, Command, Arguments) ->

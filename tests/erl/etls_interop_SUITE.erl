@@ -16,17 +16,20 @@
 -define(LOCAL, {127, 0, 0, 1}).
 -define(BOUND, 10000).
 -define(BULK_BOUND, 60000).
--define(SIZES, [0, 1, 16383, 16384, 16385, 100000000]).
+-define(SIZES, [0, 1, 16383, 16384, 16385]).
 -define(BLOCK, 65536).
 
 suite() -> [{timetrap, {minutes, 3}}].
 
-all() -> [{group, openssl}, {group, gnutls}, {group, otp}, nothing_is_left_behind].
+all() -> etls_test_lib:all().
 
 groups() ->
     Cases = [a_server_echoes_every_size, a_client_echoes_every_size],
-    [{Peer, [], [{group, join([Peer, Version])} || Version <- ['tlsv1.2', 'tlsv1.3']]}
-     || Peer <- [openssl, gnutls, otp]]
+    etls_test_lib:combined([{group, openssl}, {group, gnutls}, {group, otp},
+                            nothing_is_left_behind])
+        ++ [{Peer, [],
+             [{group, join([Peer, Version])} || Version <- ['tlsv1.2', 'tlsv1.3']]}
+            || Peer <- [openssl, gnutls, otp]]
         ++ [{join([Peer, Version]), [],
              [{group, join([Peer, Version, Key])} || Key <- [ecdsa, rsa]]}
             || Peer <- [openssl, gnutls, otp], Version <- ['tlsv1.2', 'tlsv1.3']]
@@ -37,10 +40,20 @@ groups() ->
 join(Names) ->
     list_to_atom(lists:flatten(lists:join(" ", [atom_to_list(Name) || Name <- Names]))).
 
-init_per_suite(Config) -> etls_test_lib:start(Config).
-end_per_suite(Config) -> etls_test_lib:stop(Config).
+init_per_suite(Config) -> etls_test_lib:prepare(Config).
+end_per_suite(_Config) -> ok.
 
 init_per_group(Group, Config) ->
+    case etls_test_lib:is_combination(Group) of
+        true -> [{bulk, bulk(Group)} | etls_test_lib:enter(Group, Config)];
+        false -> about(Group, Config)
+    end.
+
+%% What goes wrong with much of it shows with less of it, but for the peers' own limits.
+bulk(port_local) -> 100000000;
+bulk(_) -> 10000000.
+
+about(Group, Config) ->
     case [list_to_atom(Name) || Name <- string:split(atom_to_list(Group), " ", all)] of
         [gnutls] -> [{peer, gnutls}, {preload, buffered_stdout(Config)} | Config];
         [Peer] -> [{peer, Peer} | Config];
@@ -48,7 +61,11 @@ init_per_group(Group, Config) ->
         [_, _, Key] -> [{key, atom_to_list(Key)} | Config]
     end.
 
-end_per_group(_Group, _Config) -> ok.
+end_per_group(Group, Config) ->
+    case etls_test_lib:is_combination(Group) of
+        true -> etls_test_lib:leave(Config);
+        false -> ok
+    end.
 
 init_per_testcase(Case, Config) ->
     ok = etls_test_lib:watch(Case),
@@ -62,7 +79,7 @@ a_server_echoes_every_size(Config) ->
     [begin
          Socket = connect(element(2, Peer), Config),
          exchange(Socket, Size)
-     end || Size <- ?SIZES],
+     end || Size <- sizes(Config)],
     stop_peer(Peer).
 
 %% The peer is the client.
@@ -73,8 +90,10 @@ a_client_echoes_every_size(Config) ->
          Peer = start_client(?config(peer, Config), Port, Config),
          exchange(accepted(Accepting), Size),
          stop_peer(Peer)
-     end || Size <- ?SIZES],
+     end || Size <- sizes(Config)],
     ok = etls:close(Listener).
+
+sizes(Config) -> ?SIZES ++ [?config(bulk, Config)].
 
 nothing_is_left_behind(_Config) ->
     etls_test_lib:nothing_left_behind().

@@ -3,7 +3,9 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2
+]).
 -export([
     server_and_client_run_as_shown/1,
     every_function_listed_is_exported/1,
@@ -15,11 +17,13 @@
 
 all() ->
     [
-        server_and_client_run_as_shown,
         every_function_listed_is_exported,
         every_option_listed_is_known,
         every_flag_listed_is_in_the_help
+        | etls_test_lib:all()
     ].
+
+groups() -> etls_test_lib:combined([server_and_client_run_as_shown]).
 
 init_per_suite(Config) ->
     ok = etls:start(),
@@ -29,6 +33,9 @@ init_per_suite(Config) ->
 
 end_per_suite(_Config) ->
     etls:stop().
+
+init_per_group(Name, Config) -> etls_test_lib:configure(Name, Config).
+end_per_group(_Name, Config) -> etls_test_lib:leave(Config).
 
 %%% ---------------------------------------------------------------- cases
 

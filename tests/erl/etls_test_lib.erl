@@ -5,15 +5,20 @@
 -include_lib("common_test/include/ct.hrl").
 
 -export([cases/1, start/1, stop/1, is_running/0]).
+-export([prepare/1, all/0, combined/1, is_combination/1, enter/2, configure/2, leave/1,
+         vm_flags/1]).
 -export([project_file/1, file/2, read/2, der/2, credentials/1, credentials/2, versions/1]).
 -export([pair/1, pair/2, pair/3, listen/1, listen/2, port/1, accept_in_background/2,
          accept_in_background/3, accepted/1]).
 -export([ssl_pair/3, ssl_listen/2]).
--export([watch/1, nothing_left_behind/0, stats/0, usage/0, assert_back_to/1, daemon_os_pid/0]).
+-export([memory/0, growth/1]).
+-export([watch/1, nothing_left_behind/0, stats/0, usage/0, assert_back_to/1, daemon_os_pid/0,
+         operator/2]).
 -export([eventually/1, eventually/2]).
 -export([no_messages/0, no_messages/1, flush/0, in_process/1, result/1, result/2]).
 
 -define(BOUND, 10000).
+-define(MB, 1048576).
 
 %% A suite's cases, but for the last one, which is about the others.
 cases(Suite) ->
@@ -21,18 +26,87 @@ cases(Suite) ->
              not lists:member(Name, [init_per_suite, end_per_suite, module_info,
                                      nothing_is_left_behind])].
 
-%% Starts the application and makes the certificates in the suite's private directory.
+%% What the group init of a suite without combinations does, in one.
 start(Config) ->
-    ok = etls:start(),
+    started(prepare(Config)).
+
+%% Makes the certificates in the suite's private directory, and readies OTP's ssl as a peer.
+prepare(Config) ->
     {ok, _} = application:ensure_all_started(ssl),
     ok = logger:set_application_level(ssl, none),
     Dir = filename:join(?config(priv_dir, Config), "certs"),
     make_certs(Dir),
+    [{certs, Dir} | Config].
+
+started(Config) ->
+    ok = etls:start(),
     _ = persistent_term:erase(?MODULE),
-    Prepared = [{certs, Dir} | Config],
     %% What is made on first use (threads, the resolver, ...) is not a leak of the first test.
-    _ = result(in_process(fun() -> warm_up(Prepared) end)),
-    Prepared.
+    _ = result(in_process(fun() -> warm_up(Config) end)),
+    Config.
+
+%% --- the four combinations of link and lane --------------------------------------------------
+
+-define(COMBINATIONS, [port_local, port_link, cnode_local, cnode_link]).
+
+%% For a suite's all/0. ETLS_TEST_GROUPS="port_local cnode_link" narrows them.
+all() -> [{group, Name} || Name <- wanted()].
+
+%% For groups/0: the same tests in each combination.
+combined(Tests) -> [{Name, [], Tests} || Name <- ?COMBINATIONS].
+
+wanted() ->
+    case os:getenv("ETLS_TEST_GROUPS", "") of
+        "" ->
+            ?COMBINATIONS;
+        Text ->
+            Named = [list_to_atom(Word) || Word <- string:lexemes(Text, " ,")],
+            [] = Named -- ?COMBINATIONS,
+            Named
+    end.
+
+is_combination(Name) -> lists:member(Name, ?COMBINATIONS).
+
+%% Restarts the application as the group wants it; a link to a C-node needs a VM that is a node.
+enter(Name, Config) ->
+    started(configure(Name, Config)).
+
+%% The same, but for starting it.
+configure(Name, Config) ->
+    ok = leave(Config),
+    {Link, Lane} = combination(Name),
+    ok = be_distributed(Link),
+    _ = application:load(etls),
+    ok = application:set_env(etls, link, Link),
+    ok = application:set_env(etls, lane, Lane),
+    [{link, Link}, {lane, Lane} | Config].
+
+combination(port_local) -> {port, local};
+combination(port_link) -> {port, link};
+combination(cnode_local) -> {{cnode, spawn}, local};
+combination(cnode_link) -> {{cnode, spawn}, link}.
+
+%% Undoes what enter/2 did, also where that failed half way.
+leave(_Config) ->
+    _ = etls:stop(),
+    %% Its environment goes along.
+    _ = application:unload(etls),
+    etls_test_node:stop().
+
+be_distributed(port) -> ok;
+be_distributed({cnode, _}) -> etls_test_node:start().
+
+%% Flags that make another VM's application as this group's.
+vm_flags(Config) ->
+    Node = case ?config(link, Config) of
+               port -> [];
+               {cnode, _} -> ["-sname", etls_test_node:name("other"), "-setcookie",
+                              atom_to_list(erlang:get_cookie())]
+           end,
+    Node ++ ["-etls", "link", text(?config(link, Config)),
+             "-etls", "lane", text(?config(lane, Config))].
+
+text(Term) -> lists:flatten(io_lib:format("~w", [Term])).
 
 warm_up(Config) ->
     {_, _} = pair(Config),
@@ -246,12 +320,52 @@ eventually_until(Check, Deadline) ->
             end
     end.
 
+%% --- memory of both -------------------------------------------------------------------------
+
+%% {VM, daemon}: bytes more than in Before.
+growth({Vm, Daemon}) ->
+    {VmNow, DaemonNow} = memory(),
+    {VmNow - Vm, DaemonNow - Daemon}.
+
+%% {VM, daemon}, in bytes. Garbage that nobody has looked at yet is not growth.
+memory() ->
+    _ = [garbage_collect(Pid) || Pid <- processes(), is_large(Pid)],
+    {erlang:memory(total), daemon_memory()}.
+
+is_large(Pid) ->
+    case process_info(Pid, binary) of
+        {binary, Binaries} -> lists:sum([Size || {_, Size, _} <- Binaries]) > ?MB;
+        undefined -> false
+    end.
+
+daemon_memory() ->
+    {ok, Status} = file:read_file("/proc/" ++ daemon_os_pid() ++ "/status"),
+    {match, [Kb]} = re:run(Status, "VmRSS:\\s+(\\d+) kB", [{capture, all_but_first, binary}]),
+    binary_to_integer(Kb) * 1024.
+
 %% As a string, for /proc and kill.
 daemon_os_pid() ->
     Ports = [Port || Port <- erlang:ports(), is_daemon(erlang:port_info(Port, name))],
-    [Port] = Ports,
-    {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    integer_to_list(Pid).
+    case {Ports, application:get_env(etls, link, port)} of
+        {[Port], _} ->
+            {os_pid, Pid} = erlang:port_info(Port, os_pid),
+            integer_to_list(Pid);
+        {[], {cnode, Node}} when Node =/= spawn ->
+            #{os_pid := Pid} = operator(Node, info),
+            integer_to_list(Pid)
+    end.
+
+%% What a daemon that is a node answers an operator. In a process of its own, so that what comes too
+%% late is not taken for the answer to another question.
+operator(Node, Question) ->
+    result(in_process(fun() ->
+                              {etlsd, Node} ! {self(), Question},
+                              receive
+                                  {etlsd, error, Reason} -> {error, Reason};
+                                  {etlsd, _Kind, Answer} -> Answer
+                              after ?BOUND -> error({no_answer, Node, Question})
+                              end
+                      end), 2 * ?BOUND).
 
 is_daemon({name, Name}) ->
     filename:basename(Name) =:= "etlsd" orelse Name =:= os:getenv("ETLSD");

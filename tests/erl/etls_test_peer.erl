@@ -2,7 +2,7 @@
 %% that started it ends, and by the kernel when the VM does.
 -module(etls_test_peer).
 
--export([start/2, send/2, expect/3, stop/1, exit_status/2, free_port/0]).
+-export([start/2, send/2, os_pid/1, end_input/1, expect/3, stop/1, exit_status/2, free_port/0]).
 
 %% Output says what becomes of what the program writes: `echo` gives it back to the program,
 %% `tell` sends it as {peer, Peer, Data} to the caller, `drop` drops it. Its stderr goes to a log.
@@ -17,6 +17,18 @@ start(Command, #{output := Output, log := Log}) ->
 send(Peer, Data) ->
     Peer ! {send, Data},
     ok.
+
+%% Closes its stdin, and its stdout with it; it is not killed.
+end_input(Peer) ->
+    Ref = make_ref(),
+    Peer ! {end_input, self(), Ref},
+    receive {Ref, ok} -> ok after 5000 -> error(timeout) end.
+
+%% Of the program itself, as a string.
+os_pid(Peer) ->
+    Ref = make_ref(),
+    Peer ! {os_pid, self(), Ref},
+    receive {Ref, OsPid} -> integer_to_list(OsPid) after 5000 -> error(timeout) end.
 
 %% Waits until the program, started with `tell`, has written something with Pattern in it.
 expect(Peer, Pattern, Timeout) ->
@@ -75,6 +87,13 @@ loop(Port, OsPid, Owner, Output) ->
         {send, Data} ->
             give(Port, Data),
             loop(Port, OsPid, Owner, Output);
+        {end_input, From, Ref} ->
+            true = port_close(Port),
+            From ! {Ref, ok},
+            without_input(OsPid, Owner);
+        {os_pid, From, Ref} ->
+            From ! {Ref, OsPid},
+            loop(Port, OsPid, Owner, Output);
         {Port, {exit_status, Status}} ->
             exited(Status, Owner);
         {'EXIT', Port, _} ->
@@ -83,6 +102,13 @@ loop(Port, OsPid, Owner, Output) ->
             kill(OsPid);
         {'DOWN', _, process, Owner, _} ->
             kill(OsPid)
+    end.
+
+without_input(OsPid, Owner) ->
+    receive
+        {'EXIT', _, _} -> without_input(OsPid, Owner);
+        stop -> kill(OsPid);
+        {'DOWN', _, process, Owner, _} -> kill(OsPid)
     end.
 
 exited(Status, Owner) ->

@@ -37,15 +37,27 @@
 
 suite() -> [{timetrap, {seconds, 30}}].
 
-all() -> [{group, 'tlsv1.3'}, {group, 'tlsv1.2'}, nothing_is_left_behind].
+all() -> etls_test_lib:all().
 
 groups() ->
-    [{Version, [], etls_test_lib:cases(?MODULE)} || Version <- ['tlsv1.3', 'tlsv1.2']].
+    Versions = ['tlsv1.3', 'tlsv1.2'],
+    etls_test_lib:combined([{group, Version} || Version <- Versions] ++ [nothing_is_left_behind])
+        ++ [{Version, [], etls_test_lib:cases(?MODULE)} || Version <- Versions].
 
-init_per_suite(Config) -> etls_test_lib:start(Config).
-end_per_suite(Config) -> etls_test_lib:stop(Config).
-init_per_group(Version, Config) -> [{version, Version} | Config].
-end_per_group(_Version, _Config) -> ok.
+init_per_suite(Config) -> etls_test_lib:prepare(Config).
+end_per_suite(_Config) -> ok.
+
+init_per_group(Name, Config) ->
+    case etls_test_lib:is_combination(Name) of
+        true -> etls_test_lib:enter(Name, Config);
+        false -> [{version, Name} | Config]
+    end.
+
+end_per_group(Name, Config) ->
+    case etls_test_lib:is_combination(Name) of
+        true -> etls_test_lib:leave(Config);
+        false -> ok
+    end.
 
 init_per_testcase(Case, Config) ->
     ok = etls_test_lib:watch(Case),

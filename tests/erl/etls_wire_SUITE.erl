@@ -9,6 +9,7 @@
 -export([
     requests_are_their_vectors/1,
     replies_decode_to_their_vectors/1,
+    lane_terms_are_their_vectors/1,
     the_version_is_the_specifications/1
 ]).
 
@@ -16,6 +17,7 @@ all() ->
     [
         requests_are_their_vectors,
         replies_decode_to_their_vectors,
+        lane_terms_are_their_vectors,
         the_version_is_the_specifications
     ].
 
@@ -43,6 +45,20 @@ replies_decode_to_their_vectors(_Config) ->
         fun(Name) ->
             Etf = etf("replies", Name),
             Term = term("replies", Name),
+            ?assertEqual({Name, Term}, {Name, binary_to_term(Etf)}),
+            ?assertNotMatch({_, {error, bad_frame}}, {Name, etls_protocol:decode(Etf)})
+        end,
+        Names
+    ).
+
+%% They go both ways.
+lane_terms_are_their_vectors(_Config) ->
+    Names = names("lanes"),
+    ?assert(length(Names) >= 4),
+    lists:foreach(
+        fun(Name) ->
+            Etf = etf("lanes", Name),
+            Term = term("lanes", Name),
             ?assertEqual({Name, Term}, {Name, binary_to_term(Etf)}),
             ?assertNotMatch({_, {error, bad_frame}}, {Name, etls_protocol:decode(Etf)})
         end,

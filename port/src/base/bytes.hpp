@@ -60,6 +60,13 @@ public:
         capacity_ = 0;
     }
 
+    /// Empty buffers only: a capacity beyond `most` is given back, a smaller one kept.
+    void release_if_large(std::size_t most) noexcept
+    {
+        if (empty() && capacity_ > most)
+            release();
+    }
+
 private:
     void reserve_tail(std::size_t n)
     {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 /// Every bound of the daemon, in one place: its unit, why it is so, and what trips it.
 namespace etls::limits {
@@ -20,6 +21,38 @@ constexpr std::size_t echoed_term_bytes = 256;
 
 /// Frames waiting for a VM that does not read its port, bytes. A healthy VM leaves it at 0.
 constexpr std::size_t link_backlog_bytes = 64 * 1024 * 1024;
+
+/// What one side of a link lane may send before the other grants more, bytes: a stuck reader costs its VM or us so much.
+/// Told in the reply to `attach`.
+constexpr std::size_t lane_window_bytes = 512 * 1024;
+
+/// Plaintext in one data term, bytes: small enough that a tick never waits long behind it.
+constexpr std::size_t lane_data_bytes = 64 * 1024;
+
+/// Credit that a VM may pile up, bytes. Beyond this a number is not a window any more.
+constexpr std::uint64_t lane_credit_bytes = 1024 * 1024 * 1024;
+
+/// Bytes waiting for the VM on the link from which on data terms wait at their lanes; requests are still answered.
+constexpr std::size_t link_data_bytes = 1024 * 1024;
+
+/// Threads in which nodes shake hands with a C-node; one that dawdles holds one of them.
+constexpr std::size_t handshake_threads = 4;
+
+/// A step of a node's handshake. Erlang's own limit (net_setuptime) is 7 s for all of it.
+constexpr milliseconds node_handshake_time{3'000};
+
+/// Kernel queue of nodes that connect.
+constexpr int node_backlog = 64;
+
+/// An answer of epmd, which is on this host.
+constexpr milliseconds epmd_time{2'000};
+
+/// An epmd just started takes some milliseconds to listen.
+constexpr int epmd_tries = 40;
+constexpr milliseconds epmd_pause{50};
+
+/// Between two attempts to register again with an epmd that has gone.
+constexpr seconds epmd_retry{2};
 
 /// Log lines told over the link per second; what is over is counted and told as one line.
 constexpr int log_lines_per_second = 200;

@@ -2,6 +2,7 @@
 
 #include "base/limits.hpp"
 #include "base/log.hpp"
+#include "cli/open_trace.hpp"
 #include "control/controller.hpp"
 #include "link/port_link.hpp"
 #include "net/io_threads.hpp"
@@ -32,10 +33,16 @@ int run_port(const settings& wish)
     // In this order, so that connections die before the loops they wait on.
     net::io_threads threads{wish.threads};
     boost::asio::io_context loop{1};
-    link::port_link link{loop, STDIN_FILENO, STDOUT_FILENO};
-    const auto controller = std::make_shared<control::controller>(loop, threads, link);
-    if (const auto opened = controller->open(); !opened) {
-        const auto* ec = std::get_if<boost::system::error_code>(&opened.error());
+    auto trace = open_trace(wish, loop);
+    if (const auto* wrong = std::get_if<std::string>(&trace)) {
+        std::cerr << "etlsd: " << *wrong << std::endl;
+        return failed_to_start;
+    }
+    control::commons commons{loop, threads};
+    link::port_link link{loop, STDIN_FILENO, STDOUT_FILENO, std::move(std::get<link::tracer>(trace))};
+    const auto controller = std::make_shared<control::controller>(commons, link.out());
+    if (const auto wrong = commons.open()) {
+        const auto* ec = std::get_if<boost::system::error_code>(&*wrong);
         std::cerr << "etlsd: no directory for the lane socket in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: "
                   << (ec != nullptr ? ec->message() : "?") << std::endl;
         return failed_to_start;
@@ -46,6 +53,7 @@ int run_port(const settings& wish)
     boost::asio::signal_set signals{loop, SIGTERM, SIGINT, SIGHUP};
     const auto stop = [&] {
         signals.cancel();
+        commons.close();
         controller->stop([&] {
             link.drain(limits::stop_time);
             loop.stop();

@@ -107,15 +107,13 @@ result<std::vector<net::address>> addresses(const settings& wish)
 /// The two ends of a lane: the daemon's, and ours in the VM's stead.
 result<std::pair<net::unique_fd, net::unique_fd>> make_lane(bool blocking)
 {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
-        return failure{net::last_error()};
-    if (blocking) {
+    auto ends = net::open_pair();
+    if (blocking && ends) {
         // Only the far end: file status flags belong to each end.
         const int off = 0;
-        ::ioctl(ends[1], FIONBIO, &off);
+        ::ioctl(ends->second.get(), FIONBIO, &off);
     }
-    return std::pair{net::unique_fd{ends[0]}, net::unique_fd{ends[1]}};
+    return ends;
 }
 
 /// Sends back what the lane brings, to its end.

@@ -80,27 +80,9 @@ struct controller::listener : std::enable_shared_from_this<listener> {
     std::deque<opaque> waiting; ///< accepts, oldest first
 };
 
-controller::controller(asio::io_context& context, net::io_threads& threads, outbox& out)
-    : context_{context}, threads_{threads}, outbox_{out}, resolvers_{limits::resolver_threads}, stop_timer_{context}
+controller::controller(commons& shared, std::shared_ptr<outbox> out)
+    : commons_{shared}, context_{shared.context}, outbox_{std::move(out)}, stop_timer_{shared.context}
 {
-}
-
-controller::~controller()
-{
-    resolvers_.stop();
-}
-
-result<replies::done> controller::open()
-{
-    auto lanes = lane::local_lane_acceptor::open(
-        context_, [weak = weak_from_this()](const lane::token& shown, net::unique_fd fd) {
-            if (const auto self = weak.lock())
-                self->lane_arrived(shown, std::move(fd));
-        });
-    if (!lanes)
-        return lanes.error();
-    lanes_ = std::move(*lanes);
-    return replies::done{};
 }
 
 void controller::handle(request asked)
@@ -112,7 +94,7 @@ void controller::handle(request asked)
 
 void controller::answer(const opaque& id, const reply& value)
 {
-    outbox_.answer(id, value);
+    outbox_->answer(id, value);
 }
 
 bool controller::waits(const opaque& id) const
@@ -135,17 +117,32 @@ void controller::carry_out(const opaque& id, commands::hello& wish)
         return answer(id, replies::wrong_version{});
     }
     greeted_ = true;
-    answer(id, replies::hello{::OpenSSL_version(OPENSSL_VERSION), lanes_->path(), threads_.size()});
+    answer(id, replies::hello{::OpenSSL_version(OPENSSL_VERSION), commons_.lane_path(), commons_.threads.size(),
+                              commons_.self});
 }
 
-void controller::carry_out(const opaque& id, commands::stats&)
+replies::stats controller::counts() const
 {
     auto now = counts_;
     now.connections = members_.size();
     now.listeners = listeners_.size();
     now.accepts_waiting = accepts_.size();
-    now.contexts = contexts_.size();
-    answer(id, now);
+    now.contexts = commons_.contexts.size();
+    return now;
+}
+
+std::vector<controller::connection_summary> controller::connections() const
+{
+    std::vector<connection_summary> all;
+    all.reserve(members_.size());
+    for (const auto& [id, who] : members_)
+        all.push_back({id, who.connection->peer(), who.connection->local()});
+    return all;
+}
+
+void controller::carry_out(const opaque& id, commands::stats&)
+{
+    answer(id, counts());
 }
 
 void controller::carry_out(const opaque& id, commands::cipher_suites& wish)
@@ -162,18 +159,24 @@ void controller::carry_out(const opaque& id, commands::log_level& wish)
     answer(id, replies::done{});
 }
 
-void controller::carry_out(const opaque& id, commands::reload&)
+std::optional<failure> controller::reload()
 {
-    contexts_.clear();
-    reply out = replies::done{};
+    commons_.contexts.clear();
+    std::optional<failure> first;
     for (const auto& [_, at] : listeners_) {
-        auto made = contexts_.get(tls::role::server, at->tls);
+        auto made = commons_.contexts.get(tls::role::server, at->tls);
         if (made)
             at->context = std::move(*made);
-        else if (std::holds_alternative<replies::done>(out))
-            out = made.error(); // this listener keeps what it has, the others do not wait for it
+        else if (!first)
+            first = made.error(); // this listener keeps what it has, the others do not wait for it
     }
-    answer(id, out);
+    return first;
+}
+
+void controller::carry_out(const opaque& id, commands::reload&)
+{
+    const auto wrong = reload();
+    answer(id, wrong ? reply{*wrong} : reply{replies::done{}});
 }
 
 void controller::carry_out(const opaque& id, commands::stop&)
@@ -187,13 +190,14 @@ void controller::carry_out(const opaque& id, commands::stop&)
 
 void controller::carry_out(const opaque& id, commands::listen& wish)
 {
-    auto made = contexts_.get(tls::role::server, wish.tls);
+    auto made = commons_.contexts.get(tls::role::server, wish.tls);
     if (!made)
         return answer(id, made.error());
     auto fd = net::open_listener(wish.address, listener_options(wish.tcp));
     if (!fd)
         return answer(id, fd.error());
-    const auto at = std::make_shared<listener>(++last_id_, context_, std::move(*fd), wish, std::move(*made));
+    const auto at =
+        std::make_shared<listener>(commons_.next_number(), context_, std::move(*fd), wish, std::move(*made));
     listeners_.emplace(at->id, at);
     log::info("listener ", at->id, ": listening on ", at->address.text());
     answer(id, replies::listening{at->id, at->address});
@@ -261,28 +265,72 @@ void controller::close_listener(listener& at)
 replies::opened controller::enrol(net::unique_fd fd, std::shared_ptr<const tls::context> context,
                                   tls::session_options options)
 {
-    const auto id = ++last_id_;
-    const auto token = lane::make_token();
-    auto made = std::make_shared<conn::connection>(id, threads_.pick(), std::move(fd), std::move(context),
+    const auto id = commons_.next_number();
+    const auto token = commons_.expect_lane([weak = weak_from_this(), id](net::unique_fd lane) {
+        if (const auto self = weak.lock())
+            self->lane_arrived(id, std::move(lane));
+    });
+    auto made = std::make_shared<conn::connection>(id, commons_.threads.pick(), std::move(fd), std::move(context),
                                                    std::move(options), weak_from_this());
     replies::opened out{id, token, made->peer(), made->local()};
     members_.emplace(id, member{std::move(made), token, std::nullopt, {}, {}});
-    tokens_.emplace(token, id);
     ++alive_;
     return out;
 }
 
-void controller::lane_arrived(const lane::token& shown, net::unique_fd fd)
+void controller::lane_arrived(connection_id id, net::unique_fd fd)
 {
-    const auto at = tokens_.find(shown);
-    if (at == tokens_.end()) {
-        log::debug("lane: a token that nobody waits for");
-        return;
-    }
-    auto& who = members_.at(at->second);
-    tokens_.erase(at);
+    auto& who = members_.at(id);
     who.token.reset();
     who.connection->attach_lane(std::move(fd));
+}
+
+void controller::carry_out(const opaque& id, commands::attach& wish)
+{
+    auto* who = find(wish.connection);
+    if (who == nullptr)
+        return answer(id, named("closed"));
+    if (!who->token)
+        return answer(id, failure{request_error{"attach: it has a lane"}});
+    auto pair = net::open_pair();
+    if (!pair)
+        return answer(id, pair.error());
+    commons_.forget_lane(*who->token);
+    who->token.reset();
+    const auto made = std::make_shared<lane::link_lane>(context_, wish.connection, std::move(pair->first), outbox_,
+                                                        [this, keep = weak_from_this(), at = wish.connection] {
+                                                            if (const auto self = keep.lock())
+                                                                lanes_.erase(at);
+                                                        });
+    lanes_.emplace(wish.connection, made);
+    who->connection->attach_lane(std::move(pair->second));
+    answer(id, replies::attached{limits::lane_window_bytes});
+    made->begin();
+}
+
+void controller::handle(const lane_term& term)
+{
+    const auto at = lanes_.find(term.connection);
+    if (at == lanes_.end())
+        return;                   // late, which is nobody's fault
+    const auto lane = at->second; // it may go meanwhile
+    switch (term.what) {
+    case lane_term::kind::data:
+        if (!lane->data(std::as_bytes(std::span{term.data.data(), term.data.size()}))) {
+            if (auto* who = find(term.connection))
+                who->connection->close(conn::flow::closing_mode::abort, limits::close_stall_time);
+        }
+        break;
+    case lane_term::kind::credit:
+        lane->grant(term.credit);
+        break;
+    case lane_term::kind::eof:
+        lane->end();
+        break;
+    case lane_term::kind::hangup:
+        lane->hang_up();
+        break;
+    }
 }
 
 void controller::forget(connection_id id)
@@ -291,7 +339,7 @@ void controller::forget(connection_id id)
     if (at == members_.end())
         return;
     if (at->second.token)
-        tokens_.erase(*at->second.token);
+        commons_.forget_lane(*at->second.token);
     members_.erase(at);
 }
 
@@ -299,7 +347,7 @@ void controller::carry_out(const opaque& id, commands::connect& wish)
 {
     if (waits(id))
         return answer(id, id_in_use());
-    auto made = contexts_.get(tls::role::client, wish.tls);
+    auto made = commons_.contexts.get(tls::role::client, wish.tls);
     if (!made)
         return answer(id, made.error());
     const auto attempt = std::make_shared<net::connect_attempt>();
@@ -341,8 +389,8 @@ asio::awaitable<result<net::unique_fd>> controller::connect_any(const commands::
         if (const auto literal = net::address::parse_ip(name, wish.port)) {
             candidates.push_back(*literal);
         } else {
-            auto found =
-                co_await asio::co_spawn(resolvers_, resolve_here(name, wish.port, wish.only), asio::use_awaitable);
+            auto found = co_await asio::co_spawn(commons_.resolvers, resolve_here(name, wish.port, wish.only),
+                                                 asio::use_awaitable);
             if (!*found)
                 co_return found->error();
             candidates = std::move(found->value());
@@ -483,7 +531,7 @@ void controller::ended(connection_id id, conn::end_of_data how)
 {
     later([id, how = std::move(how)](controller& self) {
         if (const auto* who = self.find(id))
-            self.outbox_.tell_ended(who->subject, how);
+            self.outbox_->tell_ended(who->subject, how);
     });
 }
 
@@ -525,7 +573,8 @@ void controller::stop(std::function<void()> done)
     if (stopped_)
         return;
     stopped_ = std::move(done);
-    lanes_->close();
+    for (const auto& [_, lane] : std::map{lanes_.begin(), lanes_.end()}) // each may go as it is told
+        lane->hang_up();
     for (const auto& [_, at] : std::exchange(listeners_, {}))
         close_listener(*at);
     for (const auto& [id, attempt] : std::exchange(connects_, {})) {

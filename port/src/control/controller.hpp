@@ -1,16 +1,14 @@
 #pragma once
 
+#include "control/commons.hpp"
 #include "control/reply.hpp"
 #include "control/request.hpp"
-#include "lane/local_lane.hpp"
+#include "lane/link_lane.hpp"
 #include "net/connector.hpp"
-#include "net/io_threads.hpp"
-#include "tls/context_cache.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include <deque>
 #include <functional>
@@ -27,13 +25,24 @@ namespace etls::control {
 /// request once, through the outbox. Lives on the control thread; knows no wire format.
 class controller : public conn::observer, public std::enable_shared_from_this<controller> {
 public:
-    controller(boost::asio::io_context&, net::io_threads&, outbox&);
-    ~controller() override;
-
-    /// Opens the lane socket. Before any request.
-    result<replies::done> open();
+    controller(commons&, std::shared_ptr<outbox>);
 
     void handle(request);
+    void handle(const lane_term&);
+
+    /// What this VM has now, and has done.
+    [[nodiscard]] replies::stats counts() const;
+
+    /// One connection of this VM's, for an operator's list.
+    struct connection_summary {
+        connection_id id = 0;
+        net::address peer;
+        net::address local;
+    };
+    [[nodiscard]] std::vector<connection_summary> connections() const;
+
+    /// Credential files are read again; listeners of this VM get what they hold now.
+    [[nodiscard]] std::optional<failure> reload();
 
     /// Closes everything, in bounded time, then calls `done`. A second call does nothing.
     void stop(std::function<void()> done);
@@ -62,6 +71,7 @@ private:
     void carry_out(const opaque& id, commands::accept&);
     void carry_out(const opaque& id, commands::connect&);
     void carry_out(const opaque& id, commands::handshake&);
+    void carry_out(const opaque& id, commands::attach&);
     void carry_out(const opaque& id, commands::cancel&);
     void carry_out(const opaque& id, commands::close&);
     void carry_out(const opaque& id, commands::close_listener&);
@@ -81,7 +91,7 @@ private:
     void take(listener&);
     void close_listener(listener&);
     replies::opened enrol(net::unique_fd, std::shared_ptr<const tls::context>, tls::session_options);
-    void lane_arrived(const lane::token&, net::unique_fd);
+    void lane_arrived(connection_id, net::unique_fd);
     void forget(connection_id);
     void dismiss(connection_id);
     [[nodiscard]] member* find(connection_id);
@@ -91,19 +101,15 @@ private:
     void later(std::function<void(controller&)>);
     void finish_stop();
 
+    commons& commons_;
     boost::asio::io_context& context_;
-    net::io_threads& threads_;
-    outbox& outbox_;
-    tls::context_cache contexts_;
-    boost::asio::thread_pool resolvers_;
-    std::unique_ptr<lane::local_lane_acceptor> lanes_;
+    std::shared_ptr<outbox> outbox_;
     std::map<listener_id, std::shared_ptr<listener>> listeners_;
     std::unordered_map<connection_id, member> members_;
-    std::map<lane::token, connection_id> tokens_;
+    std::unordered_map<connection_id, std::shared_ptr<lane::link_lane>> lanes_;
     std::unordered_map<opaque, listener_id> accepts_;
     std::unordered_map<opaque, std::shared_ptr<net::connect_attempt>> connects_;
     replies::stats counts_;
-    std::uint64_t last_id_ = 0;
     std::uint64_t alive_ = 0; ///< connections not yet gone, members or not
     bool greeted_ = false;
     boost::asio::steady_timer stop_timer_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "control/request.hpp"
+#include "lane/link_lane.hpp"
 #include "lane/local_lane.hpp"
 #include "tls/session.hpp"
 
@@ -19,6 +20,10 @@ struct hello {
     std::string openssl;
     std::string lane_path;
     std::uint64_t threads = 0;
+    opaque daemon; ///< its pid, encoded, where it has one
+};
+struct attached {
+    std::uint64_t credit = 0; ///< bytes the VM may send
 };
 struct listening {
     listener_id listener = 0;
@@ -51,14 +56,13 @@ struct wrong_version {};
 
 } // namespace replies
 
-using reply =
-    std::variant<replies::done, replies::hello, replies::listening, replies::opened, tls::handshake_info,
-                 replies::options, conn::counters, replies::stats, replies::suites, replies::wrong_version, failure>;
+using reply = std::variant<replies::done, replies::hello, replies::listening, replies::opened, replies::attached,
+                           tls::handshake_info, replies::options, conn::counters, replies::stats, replies::suites,
+                           replies::wrong_version, failure>;
 
 /// Where answers go: the link. Called on the control thread.
-class outbox {
+class outbox : public lane::link_outbox {
 public:
-    virtual ~outbox() = default;
     virtual void answer(const opaque& id, const reply&) = 0;
     virtual void tell_ended(const opaque& subject, const conn::end_of_data&) = 0;
 };

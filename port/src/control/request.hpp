@@ -10,13 +10,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 /// What the VM may ask for (proto/PROTOCOL.md, 3), as values. How they travel is the link's business.
 namespace etls::control {
 
-constexpr int protocol_version = 1;
+/// From proto/version.hrl, as the VM's.
+constexpr int protocol_version = ETLS_PROTOCOL_VERSION;
 
 /// A term of the VM's that the daemon only echoes, in the encoding it came in.
 using opaque = std::string;
@@ -56,6 +58,10 @@ struct handshake {
     connection_id connection = 0;
     opaque subject;
 };
+/// The connection's lane is the link.
+struct attach {
+    connection_id connection = 0;
+};
 struct cancel {
     opaque request;
 };
@@ -92,14 +98,25 @@ struct stop {};
 
 } // namespace commands
 
-using command = std::variant<commands::hello, commands::listen, commands::accept, commands::connect,
-                             commands::handshake, commands::cancel, commands::close, commands::close_listener,
-                             commands::set_options, commands::get_options, commands::info, commands::stats,
-                             commands::cipher_suites, commands::log_level, commands::reload, commands::stop>;
+using command =
+    std::variant<commands::hello, commands::listen, commands::accept, commands::connect, commands::handshake,
+                 commands::attach, commands::cancel, commands::close, commands::close_listener, commands::set_options,
+                 commands::get_options, commands::info, commands::stats, commands::cipher_suites, commands::log_level,
+                 commands::reload, commands::stop>;
 
 struct request {
     opaque id;
     command what;
+};
+
+/// What a VM sends on a link lane (proto/PROTOCOL.md, 6).
+struct lane_term {
+    enum class kind : std::uint8_t { data, credit, eof, hangup };
+
+    kind what = kind::data;
+    connection_id connection = 0;
+    std::uint64_t credit = 0; ///< bytes
+    std::string_view data;    ///< into the frame it came in
 };
 
 } // namespace etls::control

@@ -83,7 +83,9 @@ struct result_writer {
     void operator()(const replies::done&) const { out.atom("ok"); }
     void operator()(const replies::hello& hello) const
     {
-        ok_map(7);
+        ok_map(hello.daemon.empty() ? 7 : 8);
+        if (!hello.daemon.empty())
+            out.atom("pid").encoded(hello.daemon);
         pair("protocol", control::protocol_version);
         out.atom("version").binary(ETLS_VERSION);
         out.atom("openssl").binary(hello.openssl);
@@ -108,6 +110,11 @@ struct result_writer {
         write(out, made.peer);
         out.atom("local");
         write(out, made.local);
+    }
+    void operator()(const replies::attached& made) const
+    {
+        ok_map(1);
+        pair("credit", made.credit);
     }
     void operator()(const tls::handshake_info& info) const
     {
@@ -236,6 +243,16 @@ void encode_ended(term_writer& out, const control::opaque& subject, const conn::
 void encode_log(term_writer& out, log::level level, std::string_view line)
 {
     out.tuple(3).atom("event").atom("log").tuple(2).atom(log::name(level)).binary(line);
+}
+
+void encode_reason(term_writer& out, const failure& why)
+{
+    write(out, why);
+}
+
+void encode_address(term_writer& out, const net::address& at)
+{
+    write(out, at);
 }
 
 } // namespace etls::link

@@ -18,4 +18,10 @@ void encode_rejection(term_writer&, const senseless&);
 void encode_ended(term_writer&, const control::opaque& subject, const conn::end_of_data&);
 void encode_log(term_writer&, log::level, std::string_view line);
 
+/// `{ip, Port}` or `{local, bin}`.
+void encode_address(term_writer&, const net::address&);
+
+/// What stands behind `error`.
+void encode_reason(term_writer&, const failure&);
+
 } // namespace etls::link

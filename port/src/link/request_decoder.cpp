@@ -1,6 +1,7 @@
 #include "link/request_decoder.hpp"
 
 #include "base/limits.hpp"
+#include "link/lane_terms.hpp"
 #include "link/term_check.hpp"
 #include "link/term_reader.hpp"
 
@@ -480,6 +481,11 @@ bool read_args(term_reader& in, commands::get_options& out, complaint& wrong)
     return read_whose(in, out, {{"names", read_names}}, wrong);
 }
 
+bool read_args(term_reader& in, commands::attach& out, complaint& wrong)
+{
+    return read_map(in, {{"conn", [&](auto& at) { return read(at, out.connection); }}}, {"conn"}, wrong);
+}
+
 bool read_args(term_reader& in, commands::info& out, complaint& wrong)
 {
     return read_map(in, {{"conn", [&](auto& at) { return read(at, out.connection); }}}, {"conn"}, wrong);
@@ -539,6 +545,7 @@ const std::map<std::string, decoder>& decoders()
         {"accept", decode_as<commands::accept>()},
         {"connect", decode_as<commands::connect>()},
         {"handshake", decode_as<commands::handshake>()},
+        {"attach", decode_as<commands::attach>()},
         {"cancel", decode_as<commands::cancel>()},
         {"close", decode_close},
         {"set_options", decode_as<commands::set_options>()},
@@ -555,14 +562,20 @@ const std::map<std::string, decoder>& decoders()
 
 } // namespace
 
-std::variant<control::request, senseless> decode_request(std::string_view frame)
+message decode_message(std::string_view frame)
 {
     if (!well_formed(frame))
         return senseless{std::nullopt, request_error{"not a term"}, {}};
     term_reader in{frame};
     const auto arity = in.tuple();
-    if (!arity || *arity < 2 || in.atom() != "request")
+    const auto kind = arity && *arity >= 2 ? in.atom() : std::nullopt;
+    if (!kind)
         return senseless{std::nullopt, request_error{"not a request"}, {}};
+    if (*kind != "request") {
+        if (auto term = read_lane_term(*kind, *arity, in))
+            return *term;
+        return senseless{std::nullopt, request_error{"neither a request nor a lane's term"}, {}};
+    }
     control::opaque id{in.any()};
     if (id.size() > limits::echoed_term_bytes)
         return senseless{std::nullopt, request_error{"Id too long"}, {}};

@@ -17,7 +17,9 @@ struct senseless {
     std::string unknown_command; ///< where it was that
 };
 
-/// Reads one frame (proto/PROTOCOL.md, 2 and 3). Takes any bytes at all.
-std::variant<control::request, senseless> decode_request(std::string_view frame);
+using message = std::variant<control::request, control::lane_term, senseless>;
+
+/// Reads one term of a VM's (proto/PROTOCOL.md, 2, 3 and 6). Takes any bytes at all; a lane term's data point into them.
+message decode_message(std::string_view frame);
 
 } // namespace etls::link

@@ -103,15 +103,28 @@ std::optional<std::int64_t> term_reader::integer()
 
 std::optional<std::string> term_reader::binary()
 {
+    const auto bytes = binary_view();
+    return bytes ? std::optional{std::string{*bytes}} : std::nullopt;
+}
+
+std::optional<std::string_view> term_reader::binary_view()
+{
+    constexpr std::size_t tag_and_size = 5;
     int type = 0;
     int size = 0;
     if (kind() != ERL_BINARY_EXT || ei_get_type(bytes_.data(), &at_, &type, &size) != 0)
         return std::nullopt;
-    std::string value(static_cast<std::size_t>(size), '\0');
-    long got = 0;
-    if (ei_decode_binary(bytes_.data(), &at_, value.data(), &got) != 0)
+    const auto start = static_cast<std::size_t>(at_) + tag_and_size;
+    at_ = static_cast<int>(start) + size;
+    return bytes_.substr(start, static_cast<std::size_t>(size));
+}
+
+std::optional<std::string_view> term_reader::pid()
+{
+    const int type = kind();
+    if (type != ERL_PID_EXT && type != ERL_NEW_PID_EXT)
         return std::nullopt;
-    return value;
+    return any();
 }
 
 std::string_view term_reader::any()

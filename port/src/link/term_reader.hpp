@@ -22,7 +22,9 @@ public:
     std::optional<bool> flag();
     std::optional<std::int64_t> integer();
     std::optional<std::string> binary();
-    std::string_view any(); ///< whatever is next, as it is encoded
+    std::optional<std::string_view> binary_view(); ///< without a copy
+    std::optional<std::string_view> pid();         ///< as it is encoded
+    std::string_view any();                        ///< whatever is next, as it is encoded
 
 private:
     [[nodiscard]] int kind() const;

@@ -78,6 +78,12 @@ term_writer& term_writer::binary(std::string_view bytes)
     return *this;
 }
 
+term_writer& term_writer::pid(const erlang_pid& value)
+{
+    check(ei_x_encode_pid(&buffer_, &value));
+    return *this;
+}
+
 term_writer& term_writer::encoded(std::string_view bytes)
 {
     check(ei_x_append_buf(&buffer_, bytes.data(), static_cast<int>(bytes.size())));

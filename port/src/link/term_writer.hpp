@@ -28,6 +28,7 @@ public:
     term_writer& integer(std::int64_t);
     term_writer& unsigned_integer(std::uint64_t);
     term_writer& binary(std::string_view);
+    term_writer& pid(const erlang_pid&);
     /// A term already encoded, without a version byte.
     term_writer& encoded(std::string_view);
 

@@ -19,6 +19,7 @@ public:
     readiness(boost::asio::io_context& context, unique_fd fd) : descriptor_{context, fd.release()} {}
 
     [[nodiscard]] int fd() { return descriptor_.native_handle(); }
+    [[nodiscard]] descriptor::executor_type executor() { return descriptor_.get_executor(); }
     [[nodiscard]] bool is_open() const { return descriptor_.is_open(); }
 
     template <class Handler>

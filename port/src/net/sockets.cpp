@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 
 namespace etls::net {
@@ -56,6 +57,14 @@ result<unique_fd> open_listener(const address& at, const tcp_options& options)
     if (::listen(fd->get(), options.backlog.value_or(default_backlog)) != 0)
         return failure{last_error()};
     return fd;
+}
+
+result<std::pair<unique_fd, unique_fd>> open_pair()
+{
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+        return failure{last_error()};
+    return std::pair{unique_fd{ends[0]}, unique_fd{ends[1]}};
 }
 
 result<unique_fd> accept_from(int listener)

@@ -5,6 +5,8 @@
 #include "net/tcp_options.hpp"
 #include "net/unique_fd.hpp"
 
+#include <utility>
+
 namespace etls::net {
 
 /// A bound and listening non-blocking stream socket. Its options are inherited by what it accepts.
@@ -12,6 +14,9 @@ result<unique_fd> open_listener(const address& at, const tcp_options& options);
 
 /// A non-blocking stream socket with its options set, bound to `from` where given, not yet connected.
 result<unique_fd> open_stream(family kind, const tcp_options& options, const address* from);
+
+/// Two connected AF_UNIX stream sockets, non-blocking.
+result<std::pair<unique_fd, unique_fd>> open_pair();
 
 /// accept4(2), non-blocking. EAGAIN where nothing waits; aborted connections are passed over.
 result<unique_fd> accept_from(int listener);

@@ -23,6 +23,14 @@ namespace {
 struct kept : control::outbox {
     void answer(const control::opaque& id, const control::reply& what) override { answers[id].push_back(what); }
     void tell_ended(const control::opaque&, const conn::end_of_data&) override {}
+    std::span<std::byte> begin_data(std::uint64_t, std::size_t, const std::shared_ptr<lane::link_lane>&) override
+    {
+        return {};
+    }
+    void end_data(std::size_t) override {}
+    void put_credit(std::uint64_t, std::size_t) override {}
+    void put_eof(std::uint64_t) override {}
+    void put_hangup(std::uint64_t) override {}
 
     std::map<std::string, std::vector<control::reply>> answers;
 };
@@ -31,7 +39,7 @@ struct kept : control::outbox {
 struct served {
     served()
     {
-        BOOST_REQUIRE(control->open());
+        BOOST_REQUIRE(!commons.open());
         ask("hello", commands::hello{control::protocol_version});
         commands::listen wish;
         wish.address = net::address::ipv4({127, 0, 0, 1}, 0);
@@ -63,10 +71,10 @@ struct served {
     /// The one answer to `id`, waited for.
     const control::reply& only(const std::string& id)
     {
-        for (int i = 0; i < 200 && out.answers[id].empty(); ++i)
+        for (int i = 0; i < 200 && out->answers[id].empty(); ++i)
             run(10ms);
-        BOOST_REQUIRE_MESSAGE(out.answers[id].size() == 1, id << ": " << out.answers[id].size() << " answers");
-        return out.answers[id].front();
+        BOOST_REQUIRE_MESSAGE(out->answers[id].size() == 1, id << ": " << out->answers[id].size() << " answers");
+        return out->answers[id].front();
     }
 
     net::unique_fd call()
@@ -78,8 +86,9 @@ struct served {
 
     net::io_threads threads{1};
     boost::asio::io_context loop{1};
-    kept out;
-    std::shared_ptr<control::controller> control = std::make_shared<control::controller>(loop, threads, out);
+    control::commons commons{loop, threads};
+    std::shared_ptr<kept> out = std::make_shared<kept>();
+    std::shared_ptr<control::controller> control = std::make_shared<control::controller>(commons, out);
     test::scratch_directory files;
     control::listener_id listener = 0;
     net::address address;
@@ -135,10 +144,10 @@ BOOST_AUTO_TEST_CASE(an_id_that_waits_is_not_taken_twice)
     BOOST_TEST(is_senseless(it.only("first")));
     commands::connect wish;
     wish.host = it.address;
-    it.out.answers.clear();
+    it.out->answers.clear();
     it.ask("first", wish);
     BOOST_TEST(is_senseless(it.only("first")));
-    it.out.answers.clear();
+    it.out->answers.clear();
     it.ask("cancel", commands::cancel{"first"});
     BOOST_TEST(is_done(it.only("cancel")));
     BOOST_TEST(is(it.only("first"), "cancelled"));

@@ -26,7 +26,7 @@ struct wired {
         ::fcntl(down[0], F_SETFL, O_NONBLOCK);
         ::fcntl(up[0], F_SETFL, O_NONBLOCK);
         link.emplace(loop, down[0], up[1]);
-        control = std::make_shared<control::controller>(loop, threads, *link);
+        control = std::make_shared<control::controller>(commons, link->out());
         log::set_sink([this](log::level at, std::string line) { link->tell_log(at, std::move(line)); });
         link->run(control, [this](port_link::end why) {
             over = why;
@@ -61,6 +61,7 @@ struct wired {
     std::array<int, 2> up{};
     net::io_threads threads{1};
     boost::asio::io_context loop{1};
+    control::commons commons{loop, threads};
     std::optional<port_link> link;
     std::shared_ptr<control::controller> control;
     std::optional<port_link::end> over;

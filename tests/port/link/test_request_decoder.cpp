@@ -9,7 +9,7 @@
 #include <string>
 
 using namespace etls;
-using link::decode_request;
+using link::decode_message;
 using link::senseless;
 using link::term_writer;
 namespace commands = control::commands;
@@ -27,7 +27,7 @@ std::string frame(const std::string& command, const std::function<void(term_writ
 template <class Command>
 Command good(const std::string& bytes)
 {
-    auto read = decode_request(bytes);
+    auto read = decode_message(bytes);
     if (const auto* bad = std::get_if<senseless>(&read))
         BOOST_FAIL(std::get<request_error>(bad->why).text);
     return std::get<Command>(std::get<control::request>(read).what);
@@ -35,7 +35,7 @@ Command good(const std::string& bytes)
 
 std::string complaint(const std::string& bytes)
 {
-    const auto read = decode_request(bytes);
+    const auto read = decode_message(bytes);
     BOOST_REQUIRE(std::holds_alternative<senseless>(read));
     return std::get<request_error>(std::get<senseless>(read).why).text;
 }
@@ -138,18 +138,18 @@ BOOST_AUTO_TEST_CASE(a_request_whose_id_can_be_read_can_be_answered)
 {
     term_writer out;
     out.tuple(3).atom("request").tuple(2).atom("a").integer(1).atom("stats");
-    const auto read = decode_request(out.bytes());
+    const auto read = decode_message(out.bytes());
     BOOST_TEST(std::get<senseless>(read).id.has_value());
     term_writer other;
     other.atom("hello");
-    BOOST_TEST(!std::get<senseless>(decode_request(other.bytes())).id.has_value());
+    BOOST_TEST(!std::get<senseless>(decode_message(other.bytes())).id.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(an_id_is_kept_byte_by_byte)
 {
     term_writer out;
     out.tuple(4).atom("request").tuple(2).binary("pid").integer(99).atom("stats").map(0);
-    const auto read = decode_request(out.bytes());
+    const auto read = decode_message(out.bytes());
     const auto& id = std::get<control::request>(read).id;
     BOOST_TEST(out.bytes().find(id) != std::string_view::npos);
 }
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(no_mutation_of_a_request_does_harm)
         auto bytes = whole;
         for (unsigned flips = 1 + random() % 4; flips > 0; --flips)
             bytes[random() % bytes.size()] = static_cast<char>(random());
-        (void)decode_request(bytes);
+        (void)decode_message(bytes);
     }
     BOOST_TEST(true);
 }

@@ -3,6 +3,7 @@
 #define BOOST_TEST_MODULE vectors
 #include <boost/test/unit_test.hpp>
 
+#include "link/lane_terms.hpp"
 #include "link/reply_encoder.hpp"
 #include "link/request_decoder.hpp"
 #include "link/term_check.hpp"
@@ -115,6 +116,7 @@ std::map<std::string, std::string> said()
         {"listening", reply(replies::listening{1, localhost(8443)})},
         {"opened", reply(replies::opened{2, token(), net::address::ipv6({0, 0, 0, 0, 0, 0, 0, 1}, 1000),
                                          *net::address::local("/run/x")})},
+        {"attached", reply(replies::attached{524288})},
         {"handshake", reply(tls::handshake_info{"tlsv1.3", suite, suite, false, {"leaf", "ca"}, "h2", "localhost"})},
         {"handshake_bare", reply(tls::handshake_info{"tlsv1.2", "C", "S", true, {}, {}, {}})},
         {"options", reply(replies::options{{"linger", "nodelay", "ipv6_v6only"}, tcp})},
@@ -138,6 +140,41 @@ std::map<std::string, std::string> said()
     };
 }
 
+/// A lane's term as the daemon says it.
+std::string lane_term(const control::lane_term& what)
+{
+    using kind = control::lane_term::kind;
+    term_writer out;
+    switch (what.what) {
+    case kind::data: {
+        auto head = link::data_head(what.connection);
+        link::set_data_size(head, what.data.size());
+        return head.append(what.data);
+    }
+    case kind::credit:
+        link::encode_credit(out, what.connection, static_cast<std::size_t>(what.credit));
+        break;
+    case kind::eof:
+        link::encode_eof(out, what.connection);
+        break;
+    case kind::hangup:
+        link::encode_hangup(out, what.connection);
+        break;
+    }
+    return std::string{out.bytes()};
+}
+
+std::map<std::string, control::lane_term> lane_terms()
+{
+    using kind = control::lane_term::kind;
+    return {
+        {"data", {kind::data, 3, 0, "plaintext"}},
+        {"credit", {kind::credit, 3, 131072, {}}},
+        {"eof", {kind::eof, 3, 0, {}}},
+        {"hangup", {kind::hangup, 18446744073, 0, {}}},
+    };
+}
+
 std::set<std::string> names(const fs::path& directory)
 {
     std::set<std::string> out;
@@ -154,7 +191,7 @@ BOOST_AUTO_TEST_CASE(every_request_decodes)
 {
     for (const auto& name : names(vectors / "requests")) {
         const auto bytes = contents(vectors / "requests" / (name + ".etf"));
-        const auto read = link::decode_request(bytes);
+        const auto read = link::decode_message(bytes);
         if (const auto* bad = std::get_if<link::senseless>(&read))
             BOOST_ERROR(name << ": " << std::get<request_error>(bad->why).text);
         else
@@ -166,7 +203,7 @@ BOOST_AUTO_TEST_CASE(every_command_has_a_vector)
 {
     std::set<std::size_t> seen;
     for (const auto& name : names(vectors / "requests")) {
-        const auto read = link::decode_request(contents(vectors / "requests" / (name + ".etf")));
+        const auto read = link::decode_message(contents(vectors / "requests" / (name + ".etf")));
         seen.insert(std::get<control::request>(read).what.index());
     }
     BOOST_TEST(seen.size() == std::variant_size_v<control::command>);
@@ -176,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_request_means_what_it_says)
 {
     const auto get = [](const char* name) {
         return std::get<control::request>(
-                   link::decode_request(contents(vectors / "requests" / (std::string{name} + ".etf"))))
+                   link::decode_message(contents(vectors / "requests" / (std::string{name} + ".etf"))))
             .what;
     };
     const auto listen = std::get<commands::listen>(get("listen"));
@@ -207,4 +244,27 @@ BOOST_AUTO_TEST_CASE(every_reply_is_its_vector)
         BOOST_TEST((contents(path) == bytes), name << " differs from its vector");
     }
     BOOST_TEST(ours == names(vectors / "replies"), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(every_lane_term_is_its_vector_both_ways)
+{
+    std::set<std::string> ours;
+    for (const auto& [name, term] : lane_terms()) {
+        ours.insert(name);
+        const auto bytes = lane_term(term);
+        BOOST_TEST(link::well_formed(bytes), name);
+        const auto path = vectors / "lanes" / (name + ".etf");
+        if (std::getenv("ETLS_WRITE_VECTORS") != nullptr)
+            std::ofstream{path, std::ios::binary} << bytes;
+        const auto vector = contents(path);
+        BOOST_TEST((vector == bytes), name << " differs from its vector");
+        const auto read = link::decode_message(vector);
+        const auto* got = std::get_if<control::lane_term>(&read);
+        BOOST_REQUIRE_MESSAGE(got != nullptr, name << " is not read");
+        BOOST_TEST((got->what == term.what), name);
+        BOOST_TEST(got->connection == term.connection, name);
+        BOOST_TEST(got->credit == term.credit, name);
+        BOOST_TEST(got->data == term.data, name);
+    }
+    BOOST_TEST(ours == names(vectors / "lanes"), boost::test_tools::per_element());
 }

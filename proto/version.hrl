@@ -1,0 +1,2 @@
+%% The version of the wire (PROTOCOL.md), for both sides: CMakeLists.txt reads it from here, too.
+-define(ETLS_PROTOCOL_VERSION, 2).
