@@ -34,8 +34,9 @@
 %% reason, then with `closed'.
 %%
 %% == Options ==
-%% See the types {@link stream_option()}, {@link lane_option()}, {@link tcp_option()}, {@link address_option()} and
-%% {@link tls_option()}. Where an option is given twice, the first one counts.
+%% See the types {@link stream_option()}, {@link lane_option()}, {@link tcp_option()},
+%% {@link address_option()} and {@link tls_option()}. Where an option is given twice, the first one
+%% counts.
 -module(etls).
 
 -include("etls_internal.hrl").
@@ -50,7 +51,7 @@
 
 -export_type([socket/0, listener/0, host/0, address/0, reason/0]).
 -export_type([option/0, listen_option/0, connect_option/0]).
--export_type([stream_option/0, tcp_option/0, address_option/0, tls_option/0]).
+-export_type([stream_option/0, lane_option/0, tcp_option/0, address_option/0, tls_option/0]).
 
 -opaque socket() :: #etls_socket{}.
 %% A connection.

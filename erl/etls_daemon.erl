@@ -184,11 +184,17 @@ hello(#{module := Module, handle := Handle}) ->
             {error, {daemon, Reason}}
     end.
 
+%% Leaves in the mailbox what is not the link's: callers who came early are answered afterwards, and
+%% so is the supervisor that wants it to stop. (A link has no pid to hear the exit of before it was
+%% greeted.)
 await_hello(Module, Handle, Timer) ->
     receive
         {timeout, Timer, hello} ->
             {error, {daemon, hello_timeout}};
-        Message ->
+        Message when
+            element(1, Message) =/= '$gen_call',
+            not (element(1, Message) =:= 'EXIT' andalso is_pid(element(2, Message)))
+        ->
             case Module:event(Handle, Message) of
                 {said, {reply, {call, ?HELLO_TAG}, Result}} ->
                     greeted(Result, Module, Handle);

@@ -32,7 +32,12 @@ open(#{link := {cnode, Node}} = Config) ->
             ),
             {error, not_alive};
         {true, spawn} ->
-            start(Config);
+            Name = own_daemon(),
+            Own = list_to_atom(Name),
+            case await_predecessor(Name, Own, now_ms() + ?START_TIMEOUT) of
+                ok -> start(Name, Own, Config);
+                {error, Reason} -> {error, Reason}
+            end;
         {true, _} ->
             case net_kernel:connect_node(Node) of
                 true ->
@@ -43,9 +48,31 @@ open(#{link := {cnode, Node}} = Config) ->
             end
     end.
 
-start(Config) ->
+%% The child before this one had the same name, and may still be going: then it has the name, and
+%% could be taken for the new one.
+await_predecessor(Name, Node, Until) ->
+    [Alive, _Host] = string:split(Name, "@"),
+    case erl_epmd:names({127, 0, 0, 1}) of
+        {ok, Registered} -> await_name(lists:keymember(Alive, 1, Registered), Name, Node, Until);
+        % The daemon starts without epmd or says why not.
+        {error, _} -> await_name(false, Name, Node, Until)
+    end.
+
+await_name(false, _Name, Node, _Until) ->
+    _ = erlang:disconnect_node(Node),
+    ok;
+await_name(true, Name, Node, Until) ->
+    case now_ms() < Until of
+        true ->
+            receive
+            after ?START_POLL -> await_predecessor(Name, Node, Until)
+            end;
+        false ->
+            {error, {name_taken, Node}}
+    end.
+
+start(Name, Node, Config) ->
     Path = etls_link:executable(),
-    Name = own_daemon(),
     Options = [
         {args, ["--cnode", Name, "--until-eof" | etls_link:flags(Config)]},
         {env, [{"ETLSD_COOKIE", atom_to_list(erlang:get_cookie())}]},
@@ -54,7 +81,7 @@ start(Config) ->
         hide
     ],
     try open_port({spawn_executable, Path}, Options) of
-        Port -> await_start(Port, list_to_atom(Name), now_ms() + ?START_TIMEOUT)
+        Port -> await_start(Port, Node, now_ms() + ?START_TIMEOUT)
     catch
         error:Reason -> {error, {cannot_start_daemon, Path, Reason}}
     end.
@@ -108,9 +135,13 @@ request(Handle, Id, Command, Arguments) ->
 
 -spec lane(handle(), etls_protocol:lane_term()) -> ok | {error, closed}.
 lane(Handle, {data, Conn, Data}) ->
-    send(Handle, {data, Conn, iolist_to_binary(Data)});
+    send(Handle, {data, Conn, whole(Data)});
 lane(Handle, Term) ->
     send(Handle, Term).
+
+%% Bulk comes as one piece of a large binary, which is not copied here.
+whole([Piece]) when is_binary(Piece) -> Piece;
+whole(Data) -> iolist_to_binary(Data).
 
 %% Not with the connection made anew: that would be another session.
 send(#{node := Node}, Term) ->
@@ -131,11 +162,12 @@ event(_Handle, Term) ->
         Said -> {said, Said}
     end.
 
-%% A child ends; a node that others use as well answers.
+%% A child ends; a node that others use as well answers. Not by what it answers to processes, whose
+%% Id is a pair: that a socket is closed does not mean that the session has ended.
 -spec await_stop(handle(), non_neg_integer()) -> ok.
 await_stop(#{port := none, node := Node}, Timeout) ->
     receive
-        {reply, _, ok} -> ok;
+        {reply, Tag, ok} when is_integer(Tag) -> ok;
         {nodedown, Node} -> ok
     after Timeout -> ok
     end;

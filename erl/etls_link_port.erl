@@ -9,7 +9,8 @@
 -spec open(etls_link:config()) -> {ok, port()} | {error, term()}.
 open(Config) ->
     Path = etls_link:executable(),
-    Options = [{args, ["--port" | etls_link:flags(Config)]}, {packet, 4}, binary, exit_status, hide],
+    Args = ["--port" | etls_link:flags(Config)],
+    Options = [{args, Args}, {packet, 4}, binary, exit_status, hide],
     try
         {ok, open_port({spawn_executable, Path}, Options)}
     catch

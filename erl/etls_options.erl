@@ -140,7 +140,8 @@ bind(Given) ->
 -spec listen(term(), term()) -> {ok, validated()} | error().
 listen(Port, Options) ->
     try
-        Given = collect(Options, [stream, lane, tcp, connect_tcp, listen_tcp, address, tls, server]),
+        Sections = [stream, lane, tcp, connect_tcp, listen_tcp, address, tls, server],
+        Given = collect(Options, Sections),
         {Address, Family} = listen_address(Port, section(address, Given)),
         maps:is_key(certfile, section(tls, Given)) orelse wrong(certfile, required),
         Tcp = lists:foldl(

@@ -396,7 +396,7 @@ setopts_is_all_or_nothing(Config) ->
                  etls:getopts(Client, [no_such_option])).
 
 wrong_options_are_named(Config) ->
-    Wrong = [{{active, maybe}, active}, {{active, 40000}, active}, {{packet, 3}, packet},
+    Wrong = [{{active, 'maybe'}, active}, {{active, 40000}, active}, {{packet, 3}, packet},
              {{packet_size, -1}, packet_size}, {{mode, text}, mode},
              {{exit_on_close, 1}, exit_on_close}, {{send_timeout, -1}, send_timeout},
              {{send_timeout_close, x}, send_timeout_close}, {{nodelay, x}, nodelay},
@@ -547,7 +547,7 @@ reasons_are_told_in_words(_Config) ->
                        no_peercert, protocol_not_negotiated, {tls_alert, {unknown_ca, "why"}},
                        {options, {certfile, {enoent, "/x"}}}, {options, {certfile, required}},
                        {options, {x, unknown}}, {options, {packet, {invalid, 3}}},
-                       {something, else}]],
+                       {something, 'else'}]],
     ?assertNotEqual(nomatch,
                     string:find(etls:format_error({options, {certfile, {enoent, "/x"}}}), "/x")),
     ?assertNotEqual(nomatch, string:find(etls:format_error({tls_alert, {unknown_ca, "why"}}),

@@ -444,7 +444,13 @@ a_daemon_comes_back_to_the_same_vm(Config) ->
     {Listener, Port} = listen(Config, [{ip, ?LOCAL}]),
     Pairs = [pair(Config) || _ <- lists:seq(1, 10)],
     [ok = etls:setopts(Client, [{active, true}]) || {Client, _} <- Pairs],
-    Waiting = in_process(fun() -> etls:accept(Listener) end),
+    Test = self(),
+    Waiting = in_process(fun() ->
+                                 {ok, Socket} = etls:accept(Listener),
+                                 ok = etls:handshake(Socket, ?BOUND),
+                                 ok = etls:controlling_process(Socket, Test),
+                                 Socket
+                         end),
     Impatient = in_process(fun() -> etls:accept(Listener, 1000) end),
     eventually(fun() -> ?assertMatch(#{accepts_waiting := 2}, etls_test_lib:stats()) end),
     ok = etls_test_daemon:kill(Daemon),
@@ -459,8 +465,7 @@ a_daemon_comes_back_to_the_same_vm(Config) ->
     no_messages(),
     _ = etls_test_daemon:again(Daemon),
     {ok, Client} = eventually(fun() -> {ok, _} = etls:connect(?LOCAL, Port, [], 1000) end, 20000),
-    {ok, Server} = result(Waiting),
-    ok = etls:handshake(Server, ?BOUND),
+    Server = result(Waiting),
     ok = etls:send(Client, <<"back">>),
     ?assertEqual({ok, <<"back">>}, etls:recv(Server, 4, ?BOUND)),
     no_messages().

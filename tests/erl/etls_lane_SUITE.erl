@@ -95,11 +95,13 @@ a_reader_that_is_stuck_holds_up_nobody(Config) ->
     %% And it costs no more than before: what was read ahead of its reader, and a window.
     ?assertEqual(Held, counters:get(Sent, 1)),
     ?assert(held(Unread) =< 2 * ?MB + 16 * 131072),
-    {VmAfter, DaemonAfter} = growth(Before),
-    ct:pal("after the others' ~b bytes: VM +~b, daemon +~b bytes",
-           [63 * Size, VmAfter, DaemonAfter]),
-    ?assert(VmAfter < 24 * ?MB),
-    ?assert(DaemonAfter < 64 * ?MB orelse is_sanitized()),
+    %% An idle local lane that has carried much holds a buffer of 128 KiB at each end; and what was
+    %% freed on another scheduler is given back a little later.
+    eventually(fun() ->
+                       {VmAfter, DaemonAfter} = growth(Before),
+                       ?assert(VmAfter < 32 * ?MB),
+                       ?assert(DaemonAfter < 64 * ?MB orelse is_sanitized())
+               end),
     %% It was stuck, not broken.
     {ok, _} = etls:recv(Unread, 5 * ?MB, ?BOUND),
     eventually(fun() -> ?assert(counters:get(Sent, 1) > Held) end),
@@ -157,7 +159,8 @@ a_receive_times_out_though_paused(Config) ->
     ?assertMatch({ok, _}, etls:recv(Client, 1, ?BOUND)),
     true = exit(Sender, kill).
 
-%% What timed out half way is carried on, and what timed out before it began was never there.
+%% What timed out half way is carried on. What timed out before it began was never there, but for
+%% a local lane, where it stays in the driver's queue as gen_tcp's does.
 a_send_times_out_though_paused(Config) ->
     {Client, Server} = pair(Config, [{packet, 4}], [{packet, 4}, {send_timeout, 200}]),
     Told = until_timeout(Client, 0),
@@ -169,7 +172,11 @@ a_send_times_out_though_paused(Config) ->
                || _ <- lists:seq(1, Whole)],
     ?assertEqual(lists:seq(0, Whole - 1), Packets),
     ok = etls:send(Client, <<"afterwards">>),
-    ?assertEqual(<<"afterwards">>, next_but(Whole, Server)).
+    Expected = case ?config(lane, Config) of
+                   local -> [<<"never begun">>, <<"afterwards">>];
+                   link -> [<<"afterwards">>]
+               end,
+    ?assertEqual(Expected, [next_but(Whole, Server) || _ <- Expected]).
 
 until_timeout(Socket, Number) ->
     case etls:send(Socket, <<Number:32, 0:(300000 * 8)>>) of

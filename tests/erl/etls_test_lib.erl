@@ -329,14 +329,8 @@ growth({Vm, Daemon}) ->
 
 %% {VM, daemon}, in bytes. Garbage that nobody has looked at yet is not growth.
 memory() ->
-    _ = [garbage_collect(Pid) || Pid <- processes(), is_large(Pid)],
+    _ = [garbage_collect(Pid) || Pid <- processes()],
     {erlang:memory(total), daemon_memory()}.
-
-is_large(Pid) ->
-    case process_info(Pid, binary) of
-        {binary, Binaries} -> lists:sum([Size || {_, Size, _} <- Binaries]) > ?MB;
-        undefined -> false
-    end.
 
 daemon_memory() ->
     {ok, Status} = file:read_file("/proc/" ++ daemon_os_pid() ++ "/status"),

@@ -30,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -462,7 +463,83 @@ std::string_view take_frame(std::string_view& left)
     return frame;
 }
 
+using frames = std::vector<std::string>;
+
+frames split(std::string_view left)
+{
+    frames out;
+    while (!left.empty())
+        out.emplace_back(take_frame(left));
+    return out;
+}
+
+/// As many whole frames as there is room for; the bytes they took.
+std::size_t join(const frames& all, std::uint8_t* out, std::size_t room)
+{
+    std::size_t used = 0;
+    for (const auto& each : all) {
+        constexpr std::size_t header = 4;
+        if (header + each.size() > room - used)
+            break;
+        for (int shift = 24; shift >= 0; shift -= 8)
+            out[used++] = static_cast<std::uint8_t>(each.size() >> shift);
+        std::copy(each.begin(), each.end(), out + used);
+        used += each.size();
+    }
+    return used;
+}
+
 } // namespace
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t room);
+
+// Bytes alone rarely become another frame: frames change places, come twice, go, and change inside.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t room, unsigned seed)
+{
+    std::minstd_rand random{seed};
+    auto all = split({reinterpret_cast<const char*>(data), size});
+    const auto any = [&] { return random() % all.size(); };
+    if (all.empty() || random() % 8 == 0)
+        return LLVMFuzzerMutate(data, size, room);
+    switch (random() % 6) {
+    case 0:
+        std::swap(all[any()], all[any()]);
+        break;
+    case 1:
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(any()), std::string{all[any()]});
+        break;
+    case 2:
+        if (all.size() > 1)
+            all.erase(all.begin() + static_cast<std::ptrdiff_t>(any()));
+        break;
+    default: {
+        auto& one = all[any()];
+        const auto before = one.size();
+        one.resize(before + 64);
+        one.resize(LLVMFuzzerMutate(reinterpret_cast<std::uint8_t*>(one.data()), before, one.size()));
+    }
+    }
+    const auto used = join(all, data, room);
+    return used != 0 ? used : LLVMFuzzerMutate(data, size, room);
+}
+
+/// Some frames of the second session, in the midst of the first.
+extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* first, std::size_t first_size,
+                                                 const std::uint8_t* second, std::size_t second_size, std::uint8_t* out,
+                                                 std::size_t room, unsigned seed)
+{
+    std::minstd_rand random{seed};
+    auto all = split({reinterpret_cast<const char*>(first), first_size});
+    const auto more = split({reinterpret_cast<const char*>(second), second_size});
+    if (!more.empty()) {
+        const auto from = random() % more.size();
+        const auto to = from + 1 + random() % (more.size() - from);
+        const auto at = static_cast<std::ptrdiff_t>(random() % (all.size() + 1));
+        all.insert(all.begin() + at, more.begin() + static_cast<std::ptrdiff_t>(from),
+                   more.begin() + static_cast<std::ptrdiff_t>(to));
+    }
+    return join(all, out, room);
+}
 
 extern "C" int LLVMFuzzerInitialize(int*, char***)
 {

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -39,6 +40,17 @@ unsigned any_creation()
 {
     constexpr unsigned least = 4; // smaller ones are those of old nodes
     return std::random_device{}() | least;
+}
+
+/// ei has one error for a refused connection and a refused name.
+bool is_epmd_there()
+{
+    constexpr std::uint16_t usual_port = 4369;
+    const char* given = std::getenv("ERL_EPMD_PORT");
+    const int port = given != nullptr ? std::atoi(given) : usual_port;
+    const auto at = net::address::ipv4({127, 0, 0, 1}, static_cast<std::uint16_t>(port));
+    const net::unique_fd probe{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    return ::connect(probe.get(), at.native(), at.size()) == 0;
 }
 
 /// As erl does it: epmd puts itself into the background.
@@ -106,8 +118,7 @@ std::optional<std::string> cnode_server::publish()
 {
     const int port = address().port();
     int fd = ei_publish_tmo(&node_, port, timeout_ms(limits::epmd_time));
-    const auto refused = [] { return erl_errno == ECONNREFUSED || erl_errno == EHOSTUNREACH; };
-    if (fd < 0 && refused() && start_epmd()) {
+    if (fd < 0 && !is_epmd_there() && start_epmd()) {
         log::info("started epmd");
         for (int tries = limits::epmd_tries; fd < 0 && tries > 0; --tries) {
             fd = ei_publish_tmo(&node_, port, timeout_ms(limits::epmd_time));
@@ -117,7 +128,7 @@ std::optional<std::string> cnode_server::publish()
     }
     if (fd < 0)
         return "epmd does not register " + settings_.name + ": " +
-               (erl_errno == EIO ? "the name is taken" : std::strerror(erl_errno)) +
+               (is_epmd_there() ? "the name is taken" : "it cannot be reached") +
                " (epmd must run on this host, or see --no-epmd)";
     watch_epmd(fd);
     return std::nullopt;
@@ -180,7 +191,8 @@ void cnode_server::take_handshakes()
         const int fd = ei_accept_tmo(&own, listener_.get(), &peer, timeout_ms(limits::node_handshake_time));
         if (fd < 0) {
             const int why = erl_errno;
-            if (why == EAGAIN || why == EWOULDBLOCK)
+            constexpr std::array<char, sizeof peer.ipadr> nobody{};
+            if (why == EAGAIN || std::memcmp(peer.ipadr, nobody.data(), nobody.size()) == 0)
                 continue; // another thread was faster
             log::warning("a node could not connect: ",
                          why == ETIMEDOUT ? "it did not finish the handshake in time"

@@ -5,6 +5,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include <poll.h>
+
+#include <functional>
 #include <utility>
 
 namespace etls::net {
@@ -32,11 +35,16 @@ public:
     {
         wait(descriptor::wait_write, writing_, std::forward<Handler>(handler));
     }
-    /// The peer has closed both directions (EPOLLHUP) or failed.
-    template <class Handler>
-    void on_hangup(Handler&& handler)
+    /// The peer has closed both directions (POLLHUP) or failed. A wake-up is only a hint: Asio may hand on one that was
+    /// meant for a descriptor just closed, whose place this one took. (Readers and writers see EAGAIN then.)
+    void on_hangup(std::function<void()> handler)
     {
-        wait(descriptor::wait_error, hanging_, std::forward<Handler>(handler));
+        wait(descriptor::wait_error, hanging_, [this, handler = std::move(handler)] {
+            if (is_hung_up())
+                handler();
+            else
+                on_hangup(handler);
+        });
     }
 
     /// Gives the descriptor away, waiters dropped.
@@ -49,6 +57,12 @@ public:
     }
 
 private:
+    [[nodiscard]] bool is_hung_up()
+    {
+        pollfd one{fd(), 0, 0};
+        return ::poll(&one, 1, 0) > 0 && (one.revents & (POLLHUP | POLLERR)) != 0;
+    }
+
     template <class Handler>
     void wait(descriptor::wait_type what, bool& waiting, Handler&& handler)
     {
