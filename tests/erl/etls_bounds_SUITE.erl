@@ -53,7 +53,8 @@ end_per_testcase(_Case, _Config) -> ok.
 
 a_passive_reader_holds_back_the_sender(Config) ->
     {Client, Server} = pair(Config),
-    hold_back(Config, fun(Data) -> etls:send(Client, Data) end, fun() -> etls:recv(Server, 0, ?BOUND) end).
+    hold_back(Config, fun(Data) -> etls:send(Client, Data) end,
+              fun() -> etls:recv(Server, 0, ?BOUND) end).
 
 an_unarmed_reader_holds_back_the_sender(Config) ->
     {Client, Server} = pair(Config, [{active, once}], []),
@@ -69,11 +70,13 @@ an_unarmed_reader_holds_back_the_sender(Config) ->
 
 a_foreign_sender_is_held_back(Config) ->
     {Etls, Peer} = ssl_pair(server, Config, []),
-    hold_back(Config, fun(Data) -> ssl:send(Peer, Data) end, fun() -> etls:recv(Etls, 0, ?BOUND) end).
+    hold_back(Config, fun(Data) -> ssl:send(Peer, Data) end,
+              fun() -> etls:recv(Etls, 0, ?BOUND) end).
 
 a_foreign_reader_holds_us_back(Config) ->
     {Etls, Peer} = ssl_pair(client, Config, []),
-    hold_back(Config, fun(Data) -> etls:send(Etls, Data) end, fun() -> ssl:recv(Peer, 0, ?BOUND) end).
+    hold_back(Config, fun(Data) -> etls:send(Etls, Data) end,
+              fun() -> ssl:recv(Peer, 0, ?BOUND) end).
 
 %% Sends very much while nobody reads, until the sender stands still; then reads all of it.
 hold_back(Config, Send, Read) ->

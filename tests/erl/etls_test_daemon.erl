@@ -59,8 +59,8 @@ log(#{log := Log}) ->
     end.
 
 etlsd() ->
-    case os:getenv("ETLSD") of
-        false -> filename:join(code:priv_dir(etls), "etlsd");
+    case os:getenv("ETLSD", "") of
+        "" -> filename:join(code:priv_dir(etls), "etlsd");
         Path -> Path
     end.
 

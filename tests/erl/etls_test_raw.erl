@@ -1,8 +1,8 @@
 %% The wire itself, on a link of the test's own: whatever terms a VM might send, sensible or not.
 -module(etls_test_raw).
 
--export([start/0, start_node/1, greet/1, stop/1, ask/3, send/2, send_frame/2, pair/2, attached/2, next/2, data/3,
-         came/3, exit_status/1]).
+-export([start/0, start_node/1, greet/1, stop/1, ask/3, send/2, send_frame/2, pair/2, attached/2,
+         next/2, data/3, came/3, exit_status/1]).
 
 -include_lib("stdlib/include/assert.hrl").
 
