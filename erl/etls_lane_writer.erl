@@ -14,6 +14,9 @@
 %% In one data term at most: the protocol's.
 -define(MOST, 65536).
 
+%% Idle lanes give their heap back, as their sockets do.
+-define(HIBERNATE_AFTER, 10000).
+
 %% A send, and what is left of it.
 -record(job, {
     from :: gen_server:from() | none,
@@ -42,7 +45,7 @@
 
 -spec start_link(map()) -> gen_server:start_ret().
 start_link(Start) ->
-    gen_server:start_link(?MODULE, Start, []).
+    gen_server:start_link(?MODULE, Start, [{hibernate_after, ?HIBERNATE_AFTER}]).
 
 %% Returns when the link has all of it.
 -spec send(pid(), [binary()]) -> ok | {error, closed | timeout}.

@@ -8,6 +8,7 @@
 ]).
 -export([
     server_and_client_run_as_shown/1,
+    the_daemon_as_a_node_runs_as_shown/1,
     every_function_listed_is_exported/1,
     every_option_listed_is_known/1,
     every_flag_listed_is_in_the_help/1
@@ -19,7 +20,8 @@ all() ->
     [
         every_function_listed_is_exported,
         every_option_listed_is_known,
-        every_flag_listed_is_in_the_help
+        every_flag_listed_is_in_the_help,
+        the_daemon_as_a_node_runs_as_shown
         | etls_test_lib:all()
     ].
 
@@ -71,6 +73,41 @@ server_and_client_run_as_shown(Config) ->
     after
         ok = file:set_cwd(Before)
     end.
+
+%% The daemon in one shell, a VM with its lines in another; only the daemon's name is made unique.
+the_daemon_as_a_node_runs_as_shown(Config) ->
+    Readme = proplists:get_value(readme, Config),
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "as_a_node"),
+    ok = filelib:ensure_path(Dir),
+    [Certificate] = blocks(Readme, "```sh\n(openssl req .*?)```"),
+    _ = os:cmd("cd " ++ Dir ++ " && " ++ binary_to_list(Certificate)),
+    Name = "etlsd_" ++ os:getpid() ++ "_readme",
+    Renamed = fun(Kind, Language) ->
+        [Text] = blocks(Readme, "<!-- runs: " ++ Kind ++ " -->\n```" ++ Language ++ "\n(.*?)```"),
+        re:replace(Text, "etlsd@localhost", Name ++ "@localhost", [global, {return, list}])
+    end,
+    Started = re:replace(
+        Renamed("cnode", "sh"), "priv/etlsd", "exec " ++ etls_test_daemon:etlsd(), [{return, list}]
+    ),
+    Log = filename:join(Dir, "etlsd.log"),
+    Daemon = etls_test_peer:start(
+        ["sh", "-c", "cd " ++ Dir ++ "\n" ++ Started], #{output => drop, log => Log}
+    ),
+    etls_test_lib:eventually(fun() ->
+        {ok, Said} = file:read_file(Log),
+        ?assertMatch({match, _}, re:run(Said, "listens on 127"))
+    end),
+    Lines = string:trim(Renamed("node", "erlang"), trailing, ".\n"),
+    Code = "ok = file:set_cwd(\"" ++ Dir ++ "\"), " ++ Lines ++ ", halt().",
+    Paths = lists:append([["-pa", Path] || Path <- code:get_path(), Path =/= "."]),
+    Vm = etls_test_peer:start(
+        ["erl", "-noinput", "-sname", "a_" ++ os:getpid() ++ "@localhost", "-setcookie", "SECRET"] ++
+            Paths ++ ["-eval", Code],
+        #{output => tell, log => filename:join(Dir, "vm.log")}
+    ),
+    _ = etls_test_peer:expect(Vm, <<"listeners => 1">>, 2 * ?BOUND),
+    ok = etls_test_peer:stop(Vm),
+    ok = etls_test_peer:stop(Daemon).
 
 every_function_listed_is_exported(Config) ->
     Cells = first_cells(section("Functions", Config)),

@@ -79,10 +79,18 @@ cnode_server::cnode_server(control::commons& commons, cnode_settings settings, t
 
 cnode_server::~cnode_server()
 {
+    end_handshakes();
+    helpers_.join();
+}
+
+/// Threads that wait for a node end at once, also those that wait inside of ei, whose accept fails then.
+void cnode_server::end_handshakes()
+{
     stopping_ = true;
     const std::uint64_t one = 1;
     static_cast<void>(::write(wake_.get(), &one, sizeof one));
-    helpers_.join();
+    if (listener_)
+        ::shutdown(listener_.get(), SHUT_RDWR);
 }
 
 std::optional<std::string> cnode_server::start()
@@ -190,6 +198,8 @@ void cnode_server::take_handshakes()
         ErlConnect peer{};
         const int fd = ei_accept_tmo(&own, listener_.get(), &peer, timeout_ms(limits::node_handshake_time));
         if (fd < 0) {
+            if (stopping_)
+                return;
             const int why = erl_errno;
             if (why == EAGAIN)
                 continue;
@@ -261,10 +271,9 @@ overview cnode_server::now() const
 
 void cnode_server::stop(std::function<void()> done)
 {
-    if (stopping_.exchange(true))
+    if (stopping_)
         return;
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(wake_.get(), &one, sizeof one));
+    end_handshakes();
     epmd_timer_.cancel();
     if (epmd_)
         epmd_->close(); // the name is free

@@ -58,6 +58,7 @@ public:
 
 private:
     void take_handshakes();
+    void end_handshakes();
     void connected(net::unique_fd, const std::string& node);
     std::optional<std::string> publish();
     void watch_epmd(int fd);
