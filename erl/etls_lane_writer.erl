@@ -84,7 +84,10 @@ init(#{link := Link, conn := Conn, socket := Socket, options := Options}) ->
     },
     case etls_daemon:request(Link, Tag, attach, #{conn => Conn}) of
         ok -> {ok, State};
-        {error, closed} -> {stop, normal}
+        {error, closed} ->
+            % No terminate/2 after this.
+            ok = etls_registry:drop_lane(Conn, Socket, self()),
+            {stop, normal}
     end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->

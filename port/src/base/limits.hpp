@@ -36,10 +36,13 @@ constexpr std::uint64_t lane_credit_bytes = 1024 * 1024 * 1024;
 constexpr std::size_t link_data_bytes = 1024 * 1024;
 
 /// Threads in which nodes shake hands with a C-node; one that dawdles holds one of them.
-constexpr std::size_t handshake_threads = 4;
+constexpr std::size_t handshake_threads = 16;
 
-/// A step of a node's handshake. Erlang's own limit (net_setuptime) is 7 s for all of it.
+/// A read or write of a node's handshake, which has four. Erlang's own limit (net_setuptime) is 7 s for all of it.
 constexpr milliseconds node_handshake_time{3'000};
+
+/// At the end, for nodes in the middle of their handshake.
+constexpr milliseconds handshakes_end_time{300};
 
 /// Kernel queue of nodes that connect.
 constexpr int node_backlog = 64;

@@ -1,6 +1,7 @@
 #include "cli/cnode_mode.hpp"
 
 #include "base/log.hpp"
+#include "cli/bounded_stderr.hpp"
 #include "cli/cookie.hpp"
 #include "cli/open_trace.hpp"
 #include "control/commons.hpp"
@@ -93,6 +94,7 @@ int run_cnode(const settings& wish)
         std::cerr << "etlsd: --listen-address: an IP address" << std::endl;
         return bad_command_line;
     }
+    log::set_sink(bounded_stderr());
     tls::start_library(); // before anything else of OpenSSL's
     // In this order, so that connections die before the loops they wait on.
     net::io_threads threads{wish.threads};
@@ -142,6 +144,11 @@ int run_cnode(const settings& wish)
     log::notice("node ", wish.node, '@', wish.host, " listens on ", server.address().text());
     loop.run();
     threads.stop();
+    if (!server.handshakes_are_over()) {
+        // Somebody dawdles in ei, which cannot be interrupted; all that was ours to end has ended.
+        commons.leave();
+        ::_exit(0);
+    }
     return 0;
 }
 

@@ -3,12 +3,16 @@
 #include "base/limits.hpp"
 #include "base/log.hpp"
 
+#include <random>
 #include <utility>
 
 namespace etls::control {
 
 commons::commons(boost::asio::io_context& where, net::io_threads& all)
-    : context{where}, threads{all}, resolvers{limits::resolver_threads}
+    : context{where},
+      threads{all},
+      resolvers{limits::resolver_threads},
+      last_number_{std::random_device{}() % (1U << 26U)}
 {
 }
 

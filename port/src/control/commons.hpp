@@ -30,6 +30,8 @@ public:
     std::optional<failure> open();
     /// Takes no more lanes.
     void close();
+    /// Removes the lane socket and its directory.
+    void leave() { acceptor_.reset(); }
 
     [[nodiscard]] const std::string& lane_path() const { return acceptor_->path(); }
     [[nodiscard]] std::uint64_t next_number() noexcept { return ++last_number_; }
@@ -50,7 +52,9 @@ private:
 
     std::unique_ptr<lane::local_lane_acceptor> acceptor_;
     std::map<lane::token, std::function<void(net::unique_fd)>> expected_;
-    std::uint64_t last_number_ = 0;
+    /// Begun anywhere, so that what was said to a daemon before this one means nothing here; not so high that a number
+    /// would soon need more than an `int` of the external format (27 bits).
+    std::uint64_t last_number_;
 };
 
 } // namespace etls::control

@@ -125,13 +125,16 @@ void channel::resume_lanes()
         boost::asio::post(out_->executor(), [self = shared_from_this()] { self->resume_lanes(); });
 }
 
-void channel::drain(std::chrono::milliseconds most)
+void channel::drain(std::chrono::steady_clock::time_point until)
 {
-    const auto until = std::chrono::steady_clock::now() + most;
+    using std::chrono::milliseconds;
     flush();
-    while (!output_.empty() && out_->is_open() && std::chrono::steady_clock::now() < until) {
+    for (;;) {
+        const auto left = std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
+        if (output_.empty() || !out_->is_open() || left <= milliseconds{0})
+            return;
         pollfd one{out_->fd(), POLLOUT, 0};
-        ::poll(&one, 1, static_cast<int>(most.count()));
+        ::poll(&one, 1, static_cast<int>(left.count()));
         flush();
     }
 }

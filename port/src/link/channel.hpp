@@ -42,8 +42,8 @@ public:
                                     const std::shared_ptr<lane::link_lane>& lane);
     void end_data(std::size_t bytes);
 
-    /// Writes what waits, blocking no longer than `most`: for the end of the daemon.
-    void drain(std::chrono::milliseconds most);
+    /// Writes what waits, blocking no longer than `until`: for the end of the daemon.
+    void drain(std::chrono::steady_clock::time_point until);
 
     /// Says nothing more.
     void close();

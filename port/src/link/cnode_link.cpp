@@ -15,6 +15,7 @@
 
 #include <sys/socket.h>
 
+#include <exception>
 #include <utility>
 
 namespace etls::link {
@@ -31,10 +32,11 @@ constexpr const char* registered_name = "etlsd";
 /// Ticks per net_ticktime, as net_kernel has it.
 constexpr int ticks = 4;
 
-bool is_hello(const message& read)
+/// The hello that would begin a session.
+const control::commands::hello* hello_of(const message& read)
 {
     const auto* asked = std::get_if<control::request>(&read);
-    return asked != nullptr && std::holds_alternative<control::commands::hello>(asked->what);
+    return asked != nullptr ? std::get_if<control::commands::hello>(&asked->what) : nullptr;
 }
 
 } // namespace
@@ -66,7 +68,18 @@ void cnode_link::run(std::function<void()> over)
     watch_time();
 }
 
+/// Nothing that one node says may end what serves the others.
 void cnode_link::on_readable()
+{
+    try {
+        receive();
+    } catch (const std::exception& thrown) {
+        log::error("node ", node_, ": a fault in what serves it: ", thrown.what());
+        drop("is let go");
+    }
+}
+
+void cnode_link::receive()
 {
     const auto tail = input_.prepare(read_at_once);
     const auto n = ::recv(socket_->fd(), tail.data(), tail.size(), 0);
@@ -155,14 +168,24 @@ void cnode_link::to_etlsd(const distribution_message& got)
     if (is_operator_request(got.payload))
         return around_.on_operator(*this, got.payload);
     auto read = decode_message(got.payload);
-    if (is_hello(read) && (!session_ || session_->owner != got.from))
+    if (const auto* hello = hello_of(read); hello != nullptr && (!session_ || session_->owner != got.from)) {
+        if (hello->protocol != control::protocol_version) {
+            log::warning("node ", node_, " speaks protocol version ", hello->protocol, ", this daemon ",
+                         control::protocol_version);
+            term_writer refusal;
+            encode_reply(refusal, std::get<control::request>(read).id, control::replies::wrong_version{});
+            return send(got.from, refusal.bytes());
+        }
         begin_session(got.from);
+    }
     if (session_)
         return dispatch(std::move(read), *session_->controller, *session_->out);
     const auto* asked = std::get_if<control::request>(&read);
     const auto* bad = std::get_if<senseless>(&read);
-    if (asked == nullptr && (bad == nullptr || !bad->id))
+    if (asked == nullptr && (bad == nullptr || !bad->id)) {
+        log::debug("node ", node_, ": a term without a session, dropped");
         return;
+    }
     term_writer answer;
     encode_rejection(answer, senseless{asked != nullptr ? asked->id : *bad->id, request_error{"hello first"}, {}});
     send(got.from, answer.bytes());
@@ -222,15 +245,18 @@ void cnode_link::end_session(std::function<void()> done)
     if (!ending)
         return done();
     around_.on_session_end(ending->controller->counts());
-    ending->controller->stop([keep = ending->controller, done = std::move(done)] { done(); });
+    ending->controller->stop([keep = ending->controller, over = around_.on_session_over, done = std::move(done)] {
+        over();
+        done();
+    });
 }
 
 // ---- the end
 
-void cnode_link::stop(std::function<void()> done)
+void cnode_link::stop(std::chrono::steady_clock::time_point until, std::function<void()> done)
 {
-    end_session([self = shared_from_this(), done = std::move(done)] {
-        self->channel_->drain(limits::stop_time);
+    end_session([self = shared_from_this(), until, done = std::move(done)] {
+        self->channel_->drain(until);
         self->finish();
         done();
     });

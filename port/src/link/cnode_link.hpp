@@ -33,8 +33,10 @@ public:
         std::function<void(cnode_link&, std::string_view term)> on_operator;
         /// A VM has asked to stop. May be empty: then only its session ends.
         std::function<void()> on_stop_request;
-        /// What a session did that is over.
+        /// What a session did that ends; its connections may still be saying goodbye.
         std::function<void(const control::replies::stats&)> on_session_end;
+        /// They have.
+        std::function<void()> on_session_over;
     };
 
     cnode_link(surroundings, net::unique_fd, std::string node);
@@ -42,8 +44,8 @@ public:
     /// Serves the node until the connection ends; `over` is told once, from a fresh stack.
     void run(std::function<void()> over);
 
-    /// Closes every connection of the VM in bounded time, says what there is to say, and then calls `done`.
-    void stop(std::function<void()> done);
+    /// Closes every connection of the VM in bounded time, says what there is to say (until `until`), and calls `done`.
+    void stop(std::chrono::steady_clock::time_point until, std::function<void()> done);
 
     /// Ends the connection to the node: it has connected anew.
     void drop(const std::string& why);
@@ -62,6 +64,7 @@ private:
     };
 
     void on_readable();
+    void receive();
     bool take_frames();
     bool take(std::string_view frame);
     void to_etlsd(const distribution_message&);

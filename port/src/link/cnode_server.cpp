@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -34,6 +35,15 @@ namespace {
 constexpr unsigned timeout_ms(std::chrono::milliseconds time)
 {
     return static_cast<unsigned>(time.count());
+}
+
+/// As net_kernel has them. The name goes into atoms, and a peer may call itself anything.
+bool is_node_name(std::string_view name)
+{
+    const auto at = name.find('@');
+    const auto visible = [](char each) { return each > ' ' && each <= '~'; };
+    return at != std::string_view::npos && at > 0 && at + 1 < name.size() &&
+           name.find('@', at + 1) == std::string_view::npos && std::all_of(name.begin(), name.end(), visible);
 }
 
 unsigned any_creation()
@@ -196,11 +206,13 @@ void cnode_server::take_handshakes()
         if (::poll(wait.data(), wait.size(), -1) < 0 || (wait[1].revents & POLLIN) != 0)
             continue;
         ErlConnect peer{};
+        ++handshaking_;
         const int fd = ei_accept_tmo(&own, listener_.get(), &peer, timeout_ms(limits::node_handshake_time));
+        const int why = erl_errno;
+        --handshaking_;
         if (fd < 0) {
             if (stopping_)
                 return;
-            const int why = erl_errno;
             if (why == EAGAIN)
                 continue;
             if (why == ETIMEDOUT) {
@@ -216,12 +228,27 @@ void cnode_server::take_handshakes()
         }
         net::unique_fd ours{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
         ei_close_connection(fd);
+        if (!ours || !is_node_name(peer.nodename)) {
+            log::warning("a node could not connect: ", !ours ? "no descriptors are left" : "its name is no node's");
+            ::poll(&wait[1], 1, static_cast<int>(limits::accept_pause.count()));
+            continue;
+        }
         ::fcntl(ours.get(), F_SETFL, ::fcntl(ours.get(), F_GETFL) | O_NONBLOCK);
         asio::post(commons_.context, [this, node = std::string{peer.nodename},
                                       socket = std::make_shared<net::unique_fd>(std::move(ours))] {
             connected(std::move(*socket), node);
         });
     }
+}
+
+bool cnode_server::handshakes_are_over() const
+{
+    for (auto left = limits::handshakes_end_time; handshaking_ != 0; left -= limits::epmd_pause) {
+        if (left <= std::chrono::milliseconds{0})
+            return false;
+        std::this_thread::sleep_for(limits::epmd_pause);
+    }
+    return true;
 }
 
 void cnode_server::connected(net::unique_fd fd, const std::string& node)
@@ -235,19 +262,24 @@ void cnode_server::connected(net::unique_fd fd, const std::string& node)
         old->drop("has connected anew");
     }
     net::apply(fd.get(), net::local_name(fd.get()).kind(), {.nodelay = true, .keepalive = true});
+    const auto on_operator = [this](cnode_link& from, std::string_view term) {
+        const auto answer = answer_operator(term, now());
+        from.send(answer.pid, answer.term);
+    };
+    const auto on_session_end = [this](const control::replies::stats& done) {
+        ++ending_sessions_;
+        ended_.accepted += done.accepted;
+        ended_.connected += done.connected;
+        ended_.handshakes += done.handshakes;
+        ended_.handshake_failures += done.handshake_failures;
+    };
+    const auto on_session_over = [this] {
+        --ending_sessions_;
+        finish_stop();
+    };
     const auto made =
-        std::make_shared<cnode_link>(cnode_link::surroundings{commons_, settings_.ticktime, trace_,
-                                                              [this](cnode_link& from, std::string_view term) {
-                                                                  const auto answer = answer_operator(term, now());
-                                                                  from.send(answer.pid, answer.term);
-                                                              },
-                                                              stop_requested_,
-                                                              [this](const control::replies::stats& done) {
-                                                                  ended_.accepted += done.accepted;
-                                                                  ended_.connected += done.connected;
-                                                                  ended_.handshakes += done.handshakes;
-                                                                  ended_.handshake_failures += done.handshake_failures;
-                                                              }},
+        std::make_shared<cnode_link>(cnode_link::surroundings{commons_, settings_.ticktime, trace_, on_operator,
+                                                              stop_requested_, on_session_end, on_session_over},
                                      std::move(fd), node);
     log::info("node ", node, ": connected");
     links_[node] = made;
@@ -277,14 +309,22 @@ void cnode_server::stop(std::function<void()> done)
     epmd_timer_.cancel();
     if (epmd_)
         epmd_->close(); // the name is free
-    if (links_.empty())
-        return asio::post(commons_.context, done);
-    const auto waiting = std::make_shared<std::size_t>(links_.size());
+    stopped_ = std::move(done);
+    stopping_links_ = links_.size();
+    const auto until = std::chrono::steady_clock::now() + limits::stop_time;
     for (const auto& [_, each] : std::map{links_}) // each leaves the map as it ends
-        each->stop([waiting, done] {
-            if (--*waiting == 0)
-                done();
+        each->stop(until, [this] {
+            --stopping_links_;
+            finish_stop();
         });
+    finish_stop();
+}
+
+/// Once every node has gone, and the connections of those that went before have said goodbye.
+void cnode_server::finish_stop()
+{
+    if (stopping_links_ == 0 && ending_sessions_ == 0 && stopped_)
+        asio::post(commons_.context, std::exchange(stopped_, nullptr));
 }
 
 } // namespace etls::link

@@ -54,6 +54,9 @@ public:
     /// Ends every session in bounded time, then calls `done`.
     void stop(std::function<void()> done);
 
+    /// After `stop`: whether no node is in the middle of its handshake, or soon none is.
+    [[nodiscard]] bool handshakes_are_over() const;
+
     [[nodiscard]] net::address address() const { return net::local_name(listener_.get()); }
 
 private:
@@ -64,6 +67,7 @@ private:
     void watch_epmd(int fd);
     void on_epmd();
     void publish_again();
+    void finish_stop();
     [[nodiscard]] overview now() const;
 
     control::commons& commons_;
@@ -73,11 +77,15 @@ private:
     net::unique_fd listener_;
     net::unique_fd wake_; ///< eventfd: readable once the threads are to end
     std::atomic<bool> stopping_ = false;
+    std::atomic<int> handshaking_ = 0;     ///< threads that are inside of ei
     std::shared_ptr<net::readiness> epmd_; ///< open as long as we are registered
     boost::asio::steady_timer epmd_timer_;
     std::map<std::string, std::shared_ptr<cnode_link>> links_; ///< by node
     std::function<void()> stop_requested_;
     control::replies::stats ended_;
+    std::size_t ending_sessions_ = 0; ///< whose connections still say goodbye
+    std::size_t stopping_links_ = 0;
+    std::function<void()> stopped_;
     const std::chrono::steady_clock::time_point started_;
     boost::asio::thread_pool helpers_; ///< last: its threads use the others
 };

@@ -31,6 +31,14 @@ enum operation : std::int64_t {
     unlink_id_ack_op = 36,
 };
 
+/// It is kept and echoed, so it must be no more than it should.
+bool take_pid(term_reader& in, control::opaque& out)
+{
+    const auto pid = in.pid();
+    out = pid.value_or("");
+    return pid.has_value();
+}
+
 std::string framed(const term_writer& control)
 {
     return std::string{pass_through}.append(control.bytes());
@@ -59,7 +67,8 @@ std::optional<distribution_message> read_distribution(std::string_view frame)
     case reg_send_traced_op:
         if (!has(4))
             return std::nullopt;
-        out.from = in.any();
+        if (!take_pid(in, out.from))
+            return std::nullopt;
         static_cast<void>(in.any()); // the cookie that is not used any more
         if (auto name = in.atom()) {
             out.what = kind::to_name;
@@ -76,15 +85,13 @@ std::optional<distribution_message> read_distribution(std::string_view frame)
         if (!has(3))
             return std::nullopt;
         out.what = kind::link;
-        out.from = in.any();
-        return out;
+        return take_pid(in, out.from) ? std::optional{out} : std::nullopt;
     case unlink_id_op:
         if (!has(4))
             return std::nullopt;
         out.what = kind::unlink;
         out.reference = in.any();
-        out.from = in.any();
-        return out;
+        return take_pid(in, out.from) ? std::optional{out} : std::nullopt;
     case exit_op:
     case exit_traced_op:
     case exit2_op:
@@ -92,13 +99,13 @@ std::optional<distribution_message> read_distribution(std::string_view frame)
         if (!has(4))
             return std::nullopt;
         out.what = kind::exit;
-        out.from = in.any();
-        return out;
+        return take_pid(in, out.from) ? std::optional{out} : std::nullopt;
     case monitor_op:
         if (!has(4))
             return std::nullopt;
         out.what = kind::monitor;
-        out.from = in.any();
+        if (!take_pid(in, out.from))
+            return std::nullopt;
         out.to = in.any();
         out.reference = in.any();
         {

@@ -41,7 +41,7 @@ public:
     void tell_log(log::level, std::string line);
 
     /// Writes what waits, blocking no longer than `most`: for the end of the daemon.
-    void drain(std::chrono::milliseconds most) { channel_->drain(most); }
+    void drain(std::chrono::milliseconds most) { channel_->drain(std::chrono::steady_clock::now() + most); }
 
 private:
     boost::asio::awaitable<void> read();
