@@ -101,8 +101,8 @@ the_daemon_as_a_node_runs_as_shown(Config) ->
     Code = "ok = file:set_cwd(\"" ++ Dir ++ "\"), " ++ Lines ++ ", halt().",
     Paths = lists:append([["-pa", Path] || Path <- code:get_path(), Path =/= "."]),
     Vm = etls_test_peer:start(
-        ["erl", "-noinput", "-sname", "a_" ++ os:getpid() ++ "@localhost", "-setcookie", "SECRET"] ++
-            Paths ++ ["-eval", Code],
+        ["erl", "-noinput", "-sname", "a_" ++ os:getpid() ++ "@localhost", "-setcookie"] ++
+            ["SECRET" | Paths] ++ ["-eval", Code],
         #{output => tell, log => filename:join(Dir, "vm.log")}
     ),
     _ = etls_test_peer:expect(Vm, <<"listeners => 1">>, 2 * ?BOUND),
