@@ -359,8 +359,14 @@ answered({poll, {Pid, _} = From}, {ok, #{conn := _} = Connection}, State) ->
 answered({poll, From}, {error, cancelled}, State) ->
     gen_server:reply(From, {error, timeout}),
     {noreply, State};
+answered({poll, From}, {error, closed}, State) ->
+    gen_server:reply(From, {error, timeout}),
+    {noreply, State};
 answered({poll, From}, {error, Reason}, State) ->
     gen_server:reply(From, {error, Reason}),
+    {noreply, State};
+answered(accept, {error, closed}, State) ->
+    % Nobody here closed it: the daemon was told to end. Who waits goes on with the next one.
     {noreply, State};
 answered(accept, {error, Reason}, #state{waiters = Waiters0} = State) ->
     case queue:out(Waiters0) of

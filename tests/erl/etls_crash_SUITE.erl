@@ -360,10 +360,12 @@ a_terminated_daemon_comes_back(Config) ->
     {Listener, Port} = listen(Config),
     {Client, _Server} = pair(Config),
     Pid = daemon_os_pid(),
+    %% Who waits for a connection goes on waiting: the listener is not closed.
+    Accepting = accept_in_background(Listener, self()),
+    eventually(fun() -> ?assertMatch(#{accepts_waiting := 1}, etls_test_lib:stats()) end),
     "" = os:cmd("kill -TERM " ++ Pid),
     ?assertMatch({error, _}, etls:recv(Client, 0, ?BOUND)),
     eventually(fun() -> ?assert(is_gone(Pid)) end),
-    Accepting = accept_in_background(Listener, self()),
     _ = connect_when_back(Port),
     _ = accepted(Accepting).
 
