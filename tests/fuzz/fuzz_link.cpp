@@ -284,8 +284,10 @@ private:
         const auto readable = [](const std::string& frame) {
             require(link::read_distribution(frame).has_value(), "a message that is none");
         };
+        erlang_pid number{};
+        std::string{"etlsd@localhost"}.copy(number.node, sizeof number.node - 1);
         link::term_writer self;
-        self.atom("self");
+        self.pid(number);
         const auto own = self.bytes().substr(1);
         switch (message.what) {
         case kind::to_name:
