@@ -356,10 +356,7 @@ answered({poll, {Pid, _} = From}, {ok, #{conn := _} = Connection}, State) ->
         false ->
             noreply(balance(arrived(Connection, State)))
     end;
-answered({poll, From}, {error, cancelled}, State) ->
-    gen_server:reply(From, {error, timeout}),
-    {noreply, State};
-answered({poll, From}, {error, closed}, State) ->
+answered({poll, From}, {error, Reason}, State) when Reason =:= cancelled; Reason =:= closed ->
     gen_server:reply(From, {error, timeout}),
     {noreply, State};
 answered({poll, From}, {error, Reason}, State) ->

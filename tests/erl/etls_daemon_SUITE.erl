@@ -18,6 +18,8 @@
     nonsense_is_answered_and_does_not_end_it/1
 ]).
 
+-import(etls_test_raw, [exit_status/1]).
+
 -define(BOUND, 5000).
 -define(LIMIT, 16777216).
 
@@ -146,13 +148,6 @@ stop(Port) ->
     ?assertEqual(ok, ask(Port, stop, #{})),
     ?assertEqual(0, exit_status(Port)),
     ok.
-
-exit_status(Port) ->
-    receive
-        {Port, {exit_status, Status}} -> Status;
-        {Port, {data, _}} -> exit_status(Port)
-    after ?BOUND -> error(still_running)
-    end.
 
 exists(Path) ->
     case file:read_file_info(Path) of

@@ -48,7 +48,6 @@ public:
     /// Says nothing more.
     void close();
 
-    [[nodiscard]] bool is_open() const { return out_->is_open(); }
     [[nodiscard]] bool idle() const noexcept { return output_.empty(); }
     /// Bytes the descriptor has taken so far.
     [[nodiscard]] std::uint64_t written() const noexcept { return written_; }
