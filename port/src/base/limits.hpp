@@ -60,6 +60,12 @@ constexpr seconds epmd_retry{2};
 /// Log lines told over the link per second; what is over is counted and told as one line.
 constexpr int log_lines_per_second = 200;
 
+/// Descriptors told of by one epoll_wait(2).
+constexpr std::size_t events_at_once = 128;
+
+/// An I/O thread with a timer sleeps no longer than this at a time; any value that fits epoll_wait(2) would do.
+constexpr milliseconds longest_sleep{60'000};
+
 /// Read at once from a TCP socket or lane, bytes. Larger reads did not pay (DESIGN.md, 2); held per I/O thread.
 constexpr std::size_t read_bytes = 256 * 1024;
 

@@ -4,10 +4,6 @@
 #include "base/log.hpp"
 #include "net/sockets.hpp"
 
-#include <boost/asio/dispatch.hpp>
-#include <boost/asio/post.hpp>
-
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -50,10 +46,11 @@ connection::connection(connection_id id, net::io_thread& thread, net::unique_fd 
     : id_{id},
       thread_{thread},
       observer_{std::move(who)},
-      tcp_{thread.context(), std::move(tcp)},
+      tcp_{std::move(tcp), net::watched::output::always},
       peer_{net::peer_name(tcp_.fd())},
       local_{net::local_name(tcp_.fd())},
       session_{std::move(context), std::move(options)},
+      timer_{thread.loop().no_timer()},
       stall_{limits::close_stall_time}
 {
     thread_.load.fetch_add(1, std::memory_order_relaxed);
@@ -67,9 +64,9 @@ connection::~connection()
 template <class Work>
 void connection::on_thread(Work work)
 {
-    boost::asio::post(thread_.context(), [self = shared_from_this(), work = std::move(work)]() mutable {
+    thread_.loop().post([self = shared_from_this(), work = std::move(work)]() mutable {
         work(*self);
-        self->advance();
+        self->pass();
     });
 }
 
@@ -78,7 +75,9 @@ void connection::on_thread(Work work)
 void connection::start(bool handshake_at_once)
 {
     on_thread([handshake_at_once](connection& self) {
-        if (handshake_at_once)
+        if (!self.tcp_.begin(self.thread_.loop(), self.shared_from_this()))
+            self.tcp_at_end(transport_failure(net::last_error()));
+        else if (handshake_at_once)
             self.begin_handshake();
     });
 }
@@ -98,7 +97,11 @@ void connection::attach_lane(net::unique_fd lane)
         if (self.flow_.lane != flow::lane_phase::awaited)
             return; // closed meanwhile; dropping the descriptor tells the VM
         enlarge_buffers(lane.get());
-        self.lane_.emplace(self.thread_.context(), std::move(lane));
+        self.lane_.emplace(std::move(lane), net::watched::output::when_blocked);
+        if (!self.lane_->begin(self.thread_.loop(), self.shared_from_this())) {
+            log::warning("connection ", self.id_, ": its lane cannot be watched: ", net::last_error().message());
+            self.flow_.closing = flow::closing_mode::abort;
+        }
         self.flow_.lane = flow::lane_phase::attached;
         self.on_lane_writable();
     });
@@ -124,9 +127,10 @@ void connection::wind_up(std::chrono::milliseconds stall)
         else if (self.flow_.closing == flow::closing_mode::none)
             self.flow_.closing = flow::closing_mode::graceful;
         // A VM that lives on does not end its lanes: take what each holds now as its last.
-        if (self.flow_.lane == flow::lane_phase::attached)
+        if (self.flow_.lane == flow::lane_phase::attached) {
             ::shutdown(self.lane_->fd(), SHUT_RD);
-        else
+            self.lane_->note(EPOLLRDHUP);
+        } else
             self.flow_.lane_eof = true;
     });
 }
@@ -148,6 +152,29 @@ void connection::with_counters(std::function<void(const counters&)> use)
 
 // ---- events
 
+void connection::on_events(int fd, std::uint32_t events)
+{
+    if (fd == tcp_.fd())
+        tcp_.note(events);
+    else
+        lane_->note(events);
+    pass();
+}
+
+void connection::on_turn()
+{
+    queued_ = false;
+    pass();
+}
+
+void connection::on_timer()
+{
+    timer_ = thread_.loop().no_timer();
+    const auto which = std::exchange(timing_, flow::deadline::none);
+    on_deadline(which);
+    pass();
+}
+
 void connection::begin_handshake()
 {
     flow_.handshake = flow::handshake_phase::running;
@@ -159,11 +186,11 @@ void connection::begin_handshake()
 
 void connection::on_tcp_readable()
 {
-    if (!flow_.wanted().read_tcp)
-        return;
     const auto input = thread_.input();
     const auto n = ::recv(tcp_.fd(), input.data(), input.size(), 0);
     if (n > 0) {
+        if (static_cast<std::size_t>(n) < input.size())
+            tcp_.drained();
         counters_.received.add(static_cast<std::size_t>(n));
         if (flow_.handshake == flow::handshake_phase::failed || flow_.end != flow::peer_end::none)
             return; // nothing it says matters any more; only its end does
@@ -174,8 +201,11 @@ void connection::on_tcp_readable()
         deliver(plain);
         session_is(state);
     } else if (n == 0) {
+        tcp_.empty();
         tcp_at_end(std::nullopt);
-    } else if (const auto ec = net::last_error(); !net::would_block(ec)) {
+    } else if (const auto ec = net::last_error(); net::would_block(ec)) {
+        tcp_.empty();
+    } else {
         drop_outgoing();
         tcp_at_end(transport_failure(ec));
     }
@@ -189,13 +219,13 @@ void connection::on_tcp_writable()
 
 void connection::on_lane_readable()
 {
-    if (!flow_.wanted().read_lane)
-        return;
     if (flow_.handshake != flow::handshake_phase::done)
         return peek_at_lane();
     const auto input = thread_.input().first(limits::lane_read_bytes);
     const auto n = ::recv(lane_->fd(), input.data(), input.size(), 0);
     if (n > 0) {
+        if (static_cast<std::size_t>(n) < input.size())
+            lane_->drained();
         progressed_ = true;
         if (!flow_.can_send())
             return; // nobody to send it to; reading on frees the VM's sender
@@ -205,7 +235,9 @@ void connection::on_lane_readable()
         session_is(state);
     } else if (n == 0) {
         lane_at_end(false);
-    } else if (!net::would_block(net::last_error())) {
+    } else if (net::would_block(net::last_error())) {
+        lane_->empty();
+    } else {
         lane_at_end(true); // closed with our data unread
     }
 }
@@ -321,10 +353,14 @@ void connection::deliver(byte_buffer& plain)
             const auto n = ::send(lane_->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
             if (n > 0) {
                 first.consume(static_cast<std::size_t>(n));
-                if (static_cast<std::size_t>(n) < bytes.size())
+                if (static_cast<std::size_t>(n) < bytes.size()) {
+                    lane_->blocked();
                     break;
+                }
             } else {
-                if (!net::would_block(net::last_error())) {
+                if (net::would_block(net::last_error())) {
+                    lane_->blocked();
+                } else {
                     flow_.lane_hung_up = true;
                     to_lane_.release();
                     plain.clear();
@@ -355,10 +391,14 @@ void connection::transmit(byte_buffer& cipher)
             counters_.sent.add(static_cast<std::size_t>(n));
             progressed_ = true;
             first.consume(static_cast<std::size_t>(n));
-            if (static_cast<std::size_t>(n) < bytes.size())
+            if (static_cast<std::size_t>(n) < bytes.size()) {
+                tcp_.blocked();
                 break;
+            }
         } else {
-            if (const auto ec = net::last_error(); !net::would_block(ec)) {
+            if (const auto ec = net::last_error(); net::would_block(ec)) {
+                tcp_.blocked();
+            } else {
                 cipher.clear();
                 tcp_unwritable(ec);
             }
@@ -388,6 +428,8 @@ void connection::peek_at_lane()
         flow_.lane_early = true;
     else if (n == 0 || !net::would_block(net::last_error()))
         flow_.closing = flow::closing_mode::abort;
+    else
+        lane_->empty();
 }
 
 void connection::lane_hung_up()
@@ -400,6 +442,47 @@ void connection::lane_hung_up()
 
 // ---- deciding and doing
 
+/// One turn: at most one read of each side, so that no connection keeps the others waiting.
+void connection::pass()
+{
+    advance();
+    if (flow_.wanted().write_tcp && tcp_.writable()) {
+        on_tcp_writable();
+        advance();
+    }
+    if (lane_ && flow_.wanted().write_lane && lane_->writable()) {
+        on_lane_writable();
+        advance();
+    }
+    if (flow_.wanted().read_tcp && tcp_.readable()) {
+        on_tcp_readable();
+        advance();
+    }
+    if (lane_ && flow_.wanted().read_lane && lane_->readable()) {
+        on_lane_readable();
+        advance();
+    }
+    if (lane_ && flow_.wanted().watch_lane && lane_->hung_up()) {
+        lane_hung_up();
+        advance();
+    }
+    if (finished_)
+        return;
+    watch_deadline();
+    if (!queued_ && could_go_on()) {
+        queued_ = true;
+        thread_.loop().call_again(shared_from_this());
+    }
+}
+
+bool connection::could_go_on() const
+{
+    const auto want = flow_.wanted();
+    return (want.read_tcp && tcp_.readable()) || (want.write_tcp && tcp_.writable()) ||
+           (lane_ && ((want.read_lane && lane_->readable()) || (want.write_lane && lane_->writable())));
+}
+
+/// Performs what `flow` decides.
 void connection::advance()
 {
     if (finished_)
@@ -409,8 +492,6 @@ void connection::advance()
         if (next == step::finish)
             return;
     }
-    wait();
-    watch_deadline();
 }
 
 void connection::perform(step next)
@@ -468,7 +549,7 @@ void connection::perform(step next)
         break;
     case step::finish:
         finished_ = true;
-        timer_.reset();
+        stop_timer();
         tcp_.close();
         if (lane_)
             lane_->close();
@@ -489,29 +570,6 @@ void connection::tell_handshake()
         who->handshake_over(id_, why_ ? *why_ : failure{named_error{"closed"}});
 }
 
-void connection::wait()
-{
-    const auto want = flow_.wanted();
-    const auto then = [this](void (connection::*event)()) {
-        return [self = shared_from_this(), event] {
-            (*self.*event)();
-            self->advance();
-        };
-    };
-    if (want.read_tcp)
-        tcp_.on_readable(then(&connection::on_tcp_readable));
-    if (want.write_tcp)
-        tcp_.on_writable(then(&connection::on_tcp_writable));
-    if (!lane_)
-        return;
-    if (want.read_lane)
-        lane_->on_readable(then(&connection::on_lane_readable));
-    if (want.write_lane)
-        lane_->on_writable(then(&connection::on_lane_writable));
-    if (want.watch_lane)
-        lane_->on_hangup(then(&connection::lane_hung_up));
-}
-
 void connection::watch_deadline()
 {
     const auto limit = flow_.limit();
@@ -520,22 +578,19 @@ void connection::watch_deadline()
     if (limit == timing_ && !restart)
         return;
     timing_ = limit;
-    if (limit == flow::deadline::none) {
-        timer_.reset();
+    stop_timer();
+    if (limit == flow::deadline::none)
         return;
-    }
-    if (!timer_)
-        timer_.emplace(thread_.context());
-    timer_->expires_after(limit == flow::deadline::attach   ? std::chrono::milliseconds{limits::lane_attach_time}
-                          : limit == flow::deadline::linger ? limits::linger_time
-                                                            : stall_);
-    timer_->async_wait([self = shared_from_this(), limit](const boost::system::error_code& ec) {
-        if (ec || self->timing_ != limit)
-            return;
-        self->timing_ = flow::deadline::none;
-        self->on_deadline(limit);
-        self->advance();
-    });
+    timer_ =
+        thread_.loop().start_timer(limit == flow::deadline::attach ? std::chrono::milliseconds{limits::lane_attach_time}
+                                   : limit == flow::deadline::linger ? limits::linger_time
+                                                                     : stall_,
+                                   weak_from_this());
+}
+
+void connection::stop_timer()
+{
+    thread_.loop().cancel(std::exchange(timer_, thread_.loop().no_timer()));
 }
 
 } // namespace etls::conn

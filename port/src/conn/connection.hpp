@@ -5,10 +5,8 @@
 #include "conn/flow.hpp"
 #include "net/address.hpp"
 #include "net/io_threads.hpp"
-#include "net/readiness.hpp"
+#include "net/watched.hpp"
 #include "tls/session.hpp"
-
-#include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -57,11 +55,11 @@ struct counters {
 /// One TCP connection, its TLS session and its lane, living on one I/O thread: moves bytes between the three and
 /// performs what `flow` decides. Public members may be called from any thread; they take effect on the I/O thread,
 /// in the order of the calls. It keeps itself alive until `gone`.
-class connection : public std::enable_shared_from_this<connection> {
+class connection : public net::event_loop::watcher, public std::enable_shared_from_this<connection> {
 public:
     connection(connection_id, net::io_thread&, net::unique_fd tcp, std::shared_ptr<const tls::context>,
                tls::session_options, std::weak_ptr<observer>);
-    ~connection();
+    ~connection() override;
     connection(const connection&) = delete;
     connection& operator=(const connection&) = delete;
 
@@ -86,6 +84,10 @@ private:
     template <class Work>
     void on_thread(Work);
 
+    void on_events(int fd, std::uint32_t events) override;
+    void on_turn() override;
+    void on_timer() override;
+
     void on_tcp_readable();
     void on_tcp_writable();
     void on_lane_readable();
@@ -104,17 +106,19 @@ private:
     void lane_hung_up();
     void end_with(flow::peer_end, std::optional<failure>);
 
+    void pass();
     void advance();
     void perform(flow::step);
-    void wait();
+    [[nodiscard]] bool could_go_on() const;
     void watch_deadline();
+    void stop_timer();
     void tell_handshake();
 
     const connection_id id_;
     net::io_thread& thread_;
     std::weak_ptr<observer> observer_;
-    net::readiness tcp_;
-    std::optional<net::readiness> lane_;
+    net::watched tcp_;
+    std::optional<net::watched> lane_;
     net::address peer_;
     net::address local_;
     tls::session session_;
@@ -124,10 +128,11 @@ private:
     std::optional<failure> why_;            // the handshake or the stream failed
     boost::system::error_code write_error_; // told where reading ends without a better reason
     counters counters_;
-    std::optional<boost::asio::steady_timer> timer_;
+    net::event_loop::timer timer_;
     flow::deadline timing_ = flow::deadline::none;
     std::chrono::milliseconds stall_;
     bool progressed_ = false;
+    bool queued_ = false; // for another turn
     bool finished_ = false;
 };
 

@@ -10,10 +10,7 @@
 
 namespace etls::net {
 
-io_thread::io_thread(unsigned number)
-    : context_{1},
-      work_{context_.get_executor()},
-      input_{std::make_unique_for_overwrite<std::byte[]>(limits::read_bytes)}
+io_thread::io_thread(unsigned number) : input_{std::make_unique_for_overwrite<std::byte[]>(limits::read_bytes)}
 {
     // Signals are the main thread's; a new thread inherits the mask of its maker.
     sigset_t all;
@@ -22,7 +19,7 @@ io_thread::io_thread(unsigned number)
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread{[this, number] {
         ::pthread_setname_np(::pthread_self(), ("etlsd-io-" + std::to_string(number)).c_str());
-        context_.run();
+        loop_.run();
     }};
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -34,10 +31,10 @@ io_thread::~io_thread()
 
 void io_thread::stop()
 {
-    work_.reset();
-    context_.stop();
-    if (thread_.joinable())
-        thread_.join();
+    if (!thread_.joinable())
+        return;
+    loop_.stop();
+    thread_.join();
 }
 
 std::span<std::byte> io_thread::input() noexcept

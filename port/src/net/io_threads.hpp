@@ -1,9 +1,7 @@
 #pragma once
 
 #include "base/bytes.hpp"
-
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
+#include "net/event_loop.hpp"
 
 #include <atomic>
 #include <memory>
@@ -23,7 +21,7 @@ public:
     /// Returns when its thread has ended; what still waits on its loop is dropped with the object.
     void stop();
 
-    [[nodiscard]] boost::asio::io_context& context() noexcept { return context_; }
+    [[nodiscard]] event_loop& loop() noexcept { return loop_; }
 
     /// What was just read. Only on this thread, only until the next event.
     [[nodiscard]] std::span<std::byte> input() noexcept;
@@ -33,8 +31,7 @@ public:
     std::atomic<std::size_t> load{0}; ///< connections living here
 
 private:
-    boost::asio::io_context context_;
-    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    event_loop loop_;
     std::unique_ptr<std::byte[]> input_;
     std::thread thread_;
 };
