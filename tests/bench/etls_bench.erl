@@ -3,10 +3,14 @@
 %%
 %% etls stands beside OTP's ssl as it comes, and beside ssl with the larger `buffer' that its
 %% users find out about; all three with the same TLS version and cipher suite. scripts/bench
-%% calls main/0, scripts/demo calls bulk/3. etls_bench_links compares etls with itself.
+%% calls main/0, scripts/demo calls bulk/3. etls_bench_messages has the small messages and
+%% the handshakes, etls_bench_links compares etls with itself.
 -module(etls_bench).
 
 -export([main/0, bulk/3, medians/1, daemon_pid/0]).
+%% The peers and their cost, for the other loads.
+-export([listen/2, connect/3, accept/2, sockname/2, recv/3, send/3, close/2, name/1]).
+-export([cpu_seconds/0, minus/2]).
 -export_type([peer/0, load/0, figures/0]).
 
 -type peer() :: etls | ssl | ssl_buffer.
@@ -56,12 +60,18 @@ part(peers, Load, Runs, Peers) ->
     io:format("~s, ~b runs of each, interleaved~n", [describe(Load), Runs]),
     Figures = [{Peer, run(Peer, Load, Run)} || Run <- lists:seq(1, Runs), Peer <- Peers],
     report(Peers, Figures);
+part(requests, Load, Runs, Peers) ->
+    etls_bench_messages:requests(Load, Runs, Peers);
+part(handshakes, Load, Runs, Peers) ->
+    etls_bench_messages:handshakes(Load, Runs, Peers);
 part(combinations, Load, Runs, _Peers) ->
     etls_bench_links:combinations(Load, Runs);
 part(stuck, Load, Runs, _Peers) ->
     etls_bench_links:stuck(Load, Runs).
 
 arguments(["--combinations" | Rest], Set) -> arguments(Rest, Set#{parts => [combinations]});
+arguments(["--requests" | Rest], Set) -> arguments(Rest, Set#{parts => [requests]});
+arguments(["--handshakes" | Rest], Set) -> arguments(Rest, Set#{parts => [handshakes]});
 arguments(["--stuck" | Rest], Set) -> arguments(Rest, Set#{parts => [stuck]});
 arguments(["--size", MB | Rest], Set) -> arguments(Rest, Set#{size => number(MB) * 1_000_000});
 arguments(["--full" | Rest], Set) -> arguments(Rest, Set#{size => 100_000_000});
@@ -78,7 +88,7 @@ arguments(["--certs", Dir | Rest], Set) ->
 arguments([], Set) ->
     Defaults = #{
         connections => 10, messages => 10, size => 10_000_000, version => 'tlsv1.3',
-        runs => 3, peers => [etls, ssl, ssl_buffer], parts => [peers, combinations]
+        runs => 3, peers => [etls, ssl, ssl_buffer], parts => [peers, requests, handshakes, combinations]
     },
     All = maps:merge(Defaults, Set),
     #{parts := Parts, runs := Runs, peers := Peers} = All,
@@ -145,6 +155,7 @@ medians([#{suite := Suite} | _] = Figures) ->
         daemon_cpu => Median(daemon_cpu), suite => Suite
     }.
 
+-spec name(peer()) -> string().
 name(etls) -> "etls";
 name(ssl) -> "ssl";
 name(ssl_buffer) -> "ssl {buffer,262144}".
@@ -232,13 +243,16 @@ sender(Peer, #{messages := Messages} = Load, Port, Message, Report) ->
 
 %%% ---------------------------------------------------------------- the two libraries
 
+-spec listen(peer(), load()) -> {ok, term()} | {error, term()}.
 listen(Peer, #{certfile := Cert, keyfile := Key} = Load) ->
     Files = [{certfile, Cert}, {keyfile, Key}],
     (module(Peer)):listen(0, Files ++ [{backlog, 64}] ++ options(Peer, Load)).
 
+-spec connect(peer(), load(), inet:port_number()) -> {ok, term()} | {error, term()}.
 connect(Peer, Load, Port) ->
     (module(Peer)):connect("127.0.0.1", Port, [{verify, verify_none} | options(Peer, Load)], 10000).
 
+-spec accept(peer(), term()) -> {ok, term()} | {error, term()}.
 accept(etls, Listener) ->
     {ok, Socket} = etls:accept(Listener),
     ok = etls:handshake(Socket),
@@ -266,9 +280,13 @@ suite(Peer, Socket) ->
     {ok, Information} = (module(Peer)):connection_information(Socket),
     ssl:suite_to_str(proplists:get_value(selected_cipher_suite, Information)).
 
+-spec sockname(peer(), term()) -> {ok, {inet:ip_address(), inet:port_number()}}.
 sockname(Peer, Listener) -> (module(Peer)):sockname(Listener).
+-spec recv(peer(), term(), non_neg_integer()) -> {ok, binary()} | {error, term()}.
 recv(Peer, Socket, Size) -> (module(Peer)):recv(Socket, Size, infinity).
+-spec send(peer(), term(), iodata()) -> ok | {error, term()}.
 send(Peer, Socket, Data) -> (module(Peer)):send(Socket, Data).
+-spec close(peer(), term()) -> ok | {error, term()}.
 close(Peer, Socket) -> (module(Peer)):close(Socket).
 
 module(etls) -> etls;
@@ -278,6 +296,7 @@ module(ssl_buffer) -> ssl.
 %%% ---------------------------------------------------------------- CPU time
 
 %% The VM's, and its daemon's, since each started.
+-spec cpu_seconds() -> {Vm :: float(), Daemon :: float()}.
 cpu_seconds() ->
     Daemon =
         case daemon_pid() of
@@ -286,6 +305,7 @@ cpu_seconds() ->
         end,
     {process_cpu(list_to_integer(os:getpid())), Daemon}.
 
+-spec minus({float(), float()}, {float(), float()}) -> {float(), float()}.
 minus({A, B}, {C, D}) -> {A - C, B - D}.
 
 process_cpu(Pid) ->
