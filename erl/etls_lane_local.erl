@@ -14,8 +14,14 @@
 %% keeps what may arrive after we stopped asking to 16 x 128 KiB.
 -define(PORTION, 16).
 
-%% Messages smaller than this do not promise more.
+%% Messages smaller than this do not promise more: the next ones get a buffer of this size. Going
+%% active, inet takes a buffer and keeps it until something comes: 128 KiB per idle connection.
 -define(FEW, 4096).
+
+%% Of those many are armed, which comes to a quarter of what a portion of large ones may bring. Each
+%% time a lane goes passive and active again costs the VM two epoll_ctl and the place of its
+%% descriptor among those that the schedulers poll themselves.
+-define(SMALL_PORTION, 128).
 
 %% Connecting to a local socket takes microseconds; a daemon that takes this long is stuck.
 -define(CONNECT_TIMEOUT, 5000).
@@ -65,18 +71,14 @@ einval_or_closed(Lane) ->
 
 -spec set(gen_tcp:socket(), [etls_lane:option()]) -> ok | {error, atom()}.
 set(Lane, Options) ->
-    inet:setopts(Lane, Options).
+    % The buffer's size comes with the next arming: what is armed was counted with the present one.
+    inet:setopts(Lane, [Option || {Name, _} = Option <- Options, Name =/= buffer]).
 
 -spec arm(gen_tcp:socket(), pos_integer(), non_neg_integer()) -> ok | {error, atom()}.
 arm(Lane, Buffer, Last) when Last >= ?FEW; Buffer =< ?FEW ->
-    inet:setopts(Lane, [{active, ?PORTION}]);
-arm(Lane, Buffer, _Last) ->
-    % Going active, inet takes a buffer of the present size and keeps it until something comes: 128
-    % KiB per idle connection. So it gets a small one now, the next is of full size.
-    case inet:setopts(Lane, [{buffer, ?FEW}, {active, ?PORTION}]) of
-        ok -> inet:setopts(Lane, [{buffer, Buffer}]);
-        {error, Reason} -> {error, Reason}
-    end.
+    inet:setopts(Lane, [{buffer, Buffer}, {active, ?PORTION}]);
+arm(Lane, _Buffer, _Last) ->
+    inet:setopts(Lane, [{buffer, ?FEW}, {active, ?SMALL_PORTION}]).
 
 -spec event(gen_tcp:socket(), term()) -> etls_lane:event().
 event(Lane, {tcp, Lane, Data}) -> {data, Data};

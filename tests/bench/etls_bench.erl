@@ -88,7 +88,8 @@ arguments(["--certs", Dir | Rest], Set) ->
 arguments([], Set) ->
     Defaults = #{
         connections => 10, messages => 10, size => 10_000_000, version => 'tlsv1.3',
-        runs => 3, peers => [etls, ssl, ssl_buffer], parts => [peers, requests, handshakes, combinations]
+        runs => 3, peers => [etls, ssl, ssl_buffer],
+        parts => [peers, requests, handshakes, combinations]
     },
     All = maps:merge(Defaults, Set),
     #{parts := Parts, runs := Runs, peers := Peers} = All,

@@ -22,7 +22,9 @@ requests(Load, Runs, Peers) ->
               ["connections", "", "req/s", "x ssl", "p50 us", "p99 us", "VM CPU-us", "etlsd"]),
     lists:foreach(
         fun({Count, Peer} = Each) ->
-            Of = fun(Key, Which) -> median([maps:get(Key, F) || {E, F} <- Figures, E =:= Which]) end,
+            Of = fun(Key, Which) ->
+                median([maps:get(Key, F) || {E, F} <- Figures, E =:= Which])
+            end,
             Median = fun(Key) -> Of(Key, Each) end,
             Rate = Median(rate),
             io:format("~-14b ~-20s ~9b ~8s ~9.1f ~9.1f ~11.1f ~11.1f~n",
