@@ -94,7 +94,7 @@ void connection::ask_handshake()
 void connection::attach_lane(net::unique_fd lane)
 {
     on_thread([lane = std::move(lane)](connection& self) mutable {
-        if (self.flow_.lane != flow::lane_phase::awaited)
+        if (self.finished_ || self.flow_.lane != flow::lane_phase::awaited)
             return; // closed meanwhile; dropping the descriptor tells the VM
         enlarge_buffers(lane.get());
         self.lane_.emplace(std::move(lane), net::watched::output::when_blocked);
